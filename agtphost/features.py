@@ -16,6 +16,7 @@ from twisted.application.service import IService
 from zope.interface import Attribute, Interface
 
 from agtphost.audit.interfaces import ILedger, IRemoteWitness
+from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.config.faults import ConfigFault
@@ -29,6 +30,7 @@ from agtphost.identity.directory import IAgentDirectory
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.identity.peer import PeerCertificate
 from agtphost.stores.record_store import IRecordStore
+from agtphost.vocabulary.steps import Executor
 from agtphost.vocabulary.vitals import Vitals
 
 
@@ -37,6 +39,7 @@ class IRunningHost(Interface):
 
     config: Config = Attribute("Config: the configuration in force")
     dispatcher: IDispatcher = Attribute("IDispatcher: answers requests under the configuration in force")
+    offload: Executor = Attribute("Executor: calls functions off the reactor")
 
     def read_vitals() -> Vitals:
         """Return the host's vital signs."""
@@ -46,6 +49,23 @@ class IRunningHost(Interface):
 
     def witness_keys() -> Sequence[tuple[str, VerifyingKey]]:
         """Return addresses and known keys of the witnesses of the host's log, without asking any of them."""
+
+    async def read_manifest() -> Mapping[str, Any]:
+        """Return the published manifest of the host's own endpoints, as callers read it who may not see all of it."""
+
+    def check_principal(token: str) -> str:
+        """
+        Return the issuer and the principal of a token of a provider in ``[policies.oauth]``, on two lines.
+
+        :raises agtphost.errors.Refusal: the token is not trusted.
+        """
+
+    def watch_agents(watcher: Callable[[str, LifecycleState], None]) -> None:
+        """
+        Have ``watcher`` called with an Agent-ID and a new state whenever one changes.
+
+        :meth:`IFeature.build` may call this: its watchers are removed with the configuration.
+        """
 
     def is_valid(certificate: PeerCertificate) -> bool:
         """Return whether a client certificate is valid now and not revoked, and its agent is not stopped."""

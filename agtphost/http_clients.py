@@ -14,7 +14,7 @@ from agtphost.http.clients import HttpClientToken, PrincipalCheck
 from agtphost.iagtp import IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.certificates import CertificateError
-from agtphost.identity.directory import AgentDirectory
+from agtphost.identity.directory import IAgentDirectory
 from agtphost.identity.encoding import decode_padded
 from agtphost.identity.peer import Peer, PeerCertificate
 from agtphost.protocols.peers import peer_of
@@ -25,7 +25,7 @@ from agtphost.wire.headers import Headers
 AGENTS = "agtp agent ls prints the agents that this host knows, with their Agent-IDs"
 
 
-def keyholders(config: Config, directory: AgentDirectory) -> tuple[HttpClientToken, ...]:
+def keyholders(config: Config, directory: IAgentDirectory) -> tuple[HttpClientToken, ...]:
     """
     Return the clients of ``[[http.client]]``, each with its agent.
 
@@ -54,7 +54,7 @@ def keyholders(config: Config, directory: AgentDirectory) -> tuple[HttpClientTok
     return tuple(found)
 
 
-def find_agent(directory: AgentDirectory, named: str) -> tuple[Agent | None, str]:
+def find_agent(directory: IAgentDirectory, named: str) -> tuple[Agent | None, str]:
     """Return an agent by its Agent-ID or its name, or why there is none."""
     known = directory.by_id(named) or directory.by_name(named)
     if known is not None:
@@ -67,7 +67,7 @@ def find_agent(directory: AgentDirectory, named: str) -> tuple[Agent | None, str
     return None, f"names an agent that this host does not know: {named[:64]}"
 
 
-def speaker_of(config: Config, directory: AgentDirectory, place: tuple[str, ...], named: str | None) -> str:
+def speaker_of(config: Config, directory: IAgentDirectory, place: tuple[str, ...], named: str | None) -> str:
     """
     Return the Agent-ID of the agent in whose name a surface's clients call; empty where none is configured.
 

@@ -77,7 +77,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What a host tells in numbers: it asks parts for what they are, and does not know whose they are.
     "metrics": EVERYONE | {"audit", "config", "features", "http"},
     # The server side of MCP, which a bridge and a front of the host have in common: what it needs of either is a link.
-    "mcp": EVERYONE | {"client", "http", "identity", "protocols", "wire"},
+    # What it needs of a host is in `mcp/feature.py` alone.
+    "mcp": EVERYONE
+    | {"audit", "client", "config", "dispatch", "features", "http", "http_clients", "identity", "protocols", "wire"},
     "bridge": EVERYONE | {"client", "contract", "http", "identity", "mcp", "protocols"},
     # Documents of a grammar: nothing of a host is in them but how its contracts are checked.
     "agis": EVERYONE | {"contract", "search"},
@@ -109,7 +111,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "protocols",
         "http",
         "client",
-        "mcp",
         "registry",
         "search",
         "compute",
@@ -137,7 +138,7 @@ What the page imports but for its feature and its methods: a view shows and does
 is for the filter language, which has one parser.
 """
 
-FEATURES = {"metrics", "page", "traces", "witnessing"}
+FEATURES = {"mcp", "metrics", "page", "traces", "witnessing"}
 """Rooms that the host takes as features, by their entry points."""
 
 TWISTED_FREE = {"agis", "vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
@@ -283,6 +284,7 @@ def test_features_are_given_few_things() -> None:
         ("host", "from agtphost.metrics.call_counts import CallCounts"),
         ("host", "from agtphost.witnessing.feature import witness_bindings"),
         ("host", "from agtphost.page.feature import mask_configuration"),
+        ("host", "from agtphost.mcp.front import McpFrontResource"),
         ("metrics", "from agtphost.traces.service import TraceService"),
         ("http", "from agtphost.dispatch.dispatcher import Dispatcher"),
         ("http", "from agtphost.config import load"),
@@ -418,7 +420,7 @@ OLD_MODULES: Mapping[str, str] = {
     "bridge": "pasting rounds watching",
     "cli": "reach",
     "client": "greetings",
-    "host": "uptake handling materials traces metrics witnesses page http_clients",
+    "host": "uptake handling materials traces metrics witnesses page http_clients mcp_front",
     "methods": "page oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 
 from agtphost.cluster.pod_label import PodLabel
 from agtphost.cluster.process_reports import ProcessReporter
-from agtphost.host import a2a_front, gateway, mcp_front, registry_http
+from agtphost.host import a2a_front, gateway, registry_http
 from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.agents import restore
@@ -279,13 +279,12 @@ def _outside_services(
     look = vitals_reader(services, lambda: generations.core, listening, ending, draining, quic)
     generations.before_turn(lambda core: register_vitals(core.services, look))
     manager.look_with(look)
-    fronts = (_a2a_front(services, generations), _registry(generations), _mcp_front(services, generations))
-    fronted, listed, _ = fronts
+    fronted, listed = _a2a_front(services, generations), _registry(generations)
     if fronted is not None and listed is not None:
         # Both protocols serve their card at the same path (HAIDIP-002).
         fronted.resource.other = listed.resource
     known = bootstrap(config, lambda: generations.core.summary())
-    served = (known, *fronts, *generations.core.features.surfaces, _gateway(services, generations))
+    served = (known, fronted, listed, *generations.core.features.surfaces, _gateway(services, generations))
     yield from http_services(reactor, config, filter(None, served), RefusalRecorder(front), loaded.https)
     yield listening
     if quic is not None:
@@ -364,18 +363,3 @@ def _registry(generations: Generations) -> ServedSurface | None:
 
     generations.after_turn(follow_core)
     return registry_http.build_surface(resource)
-
-
-def _mcp_front(services: HostServices, generations: Generations) -> ServedSurface | None:
-    facts = generations.core.mcp_front
-    if facts is None:
-        return None
-    resource = mcp_front.build_front(services.reactor, facts, generations.front)
-    services.evidence.states.watch(mcp_front.stop_watcher(resource))
-
-    def follow_core(core: Core) -> None:
-        if core.mcp_front is not None:
-            resource.turn_to(core.mcp_front)
-
-    generations.after_turn(follow_core)
-    return mcp_front.build_surface(resource)

@@ -13,7 +13,6 @@ from agtphost.host.features import NO_FEATURES, FeatureSet, add_targets, build_f
 from agtphost.host.gateway import gateway_facts
 from agtphost.host.grant_bindings import configure_grants
 from agtphost.host.handler_factory import HandlerFactory
-from agtphost.host.mcp_front import mcp_front_facts
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, build_disclosure, built_in_methods
 from agtphost.host.negotiation import build_negotiator
@@ -26,7 +25,6 @@ from agtphost.host.upstreams import Upstreams
 from agtphost.http.a2a_front import A2aFrontFacts
 from agtphost.http.gateway import GatewayFacts
 from agtphost.http.registry import RegistryFacts
-from agtphost.mcp.front import McpFrontFacts as McpFrontFacts
 from agtphost.methods.merchant import ActionResolver
 from agtphost.negotiation.negotiator import Negotiator
 
@@ -55,9 +53,6 @@ class Core:
     registry: RegistryFacts | None
     """The facts of the registry over HTTP, or None where it is not served."""
 
-    mcp_front: McpFrontFacts | None
-    """The facts of the MCP front, or None without one."""
-
     summary: Summary
     """Return the content of ``/.well-known/agis.json``, or None if anonymous clients may not see it."""
 
@@ -75,9 +70,11 @@ class Core:
         self.services.lasting.host.turn_to(
             self.services.config,
             admission.dispatcher,
-            self.connected.services,
+            lambda: self.connected.services,
             self.features.witness_keys,
             self.services.certificate_counts,
+            self.shown.publication,
+            admission.principal,
         )
 
 
@@ -182,6 +179,5 @@ def _compose_steps(
             table,
         ),
         registry=registry_facts(config, loaded.directory, admission.principal),
-        mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication, services.offload),
         summary=summary,
     )

@@ -161,5 +161,5 @@ class ProcessState:
             workflows=Workflows(held, evidence.ledger, reactor, seconds, offload),
             monitors=monitors,
             stocks=Stocks(held),
-            host=RunningHost(running, traffic),
+            host=RunningHost(running, traffic, states, computing),
         )

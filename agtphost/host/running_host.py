@@ -7,15 +7,21 @@ from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.client.manifests import MAX_TOKENS
 from agtphost.config import Config
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.running_calls import RunningCalls
 from agtphost.features import IRunningHost
-from agtphost.iagtp import IDispatcher
+from agtphost.host.publication import Publication
+from agtphost.http_clients import principal_check
+from agtphost.iagtp import IDispatcher, IGate
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import PeerCertificate
 from agtphost.methods.inspection.traffic import Traffic
 from agtphost.upstream.service import UpstreamService
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.steps import Executor
 from agtphost.vocabulary.vitals import Vitals, VitalsReader
 
 
@@ -40,26 +46,34 @@ class RunningHost:
 
     config: Config
 
-    def __init__(self, calls: RunningCalls, traffic: Traffic) -> None:
+    def __init__(self, calls: RunningCalls, traffic: Traffic, states: LifecycleTable, offload: Executor) -> None:
         self.dispatcher = Front()
+        self.offload = offload
+        self.watch_agents = states.watch
         self._calls = calls
         self._traffic = traffic
         self._read_vitals: VitalsReader | None = None
+        self._decoded: tuple[bytes, Mapping[str, Any]] | None = None
+        """The manifest that was decoded last, with its octets."""
 
     def turn_to(
         self,
         config: Config,
         dispatcher: Dispatcher,
-        upstreams: Sequence[UpstreamService],
+        upstreams: Callable[[], Sequence[UpstreamService]],
         witness_keys: Callable[[], Sequence[tuple[str, VerifyingKey]]],
         is_valid: Callable[[PeerCertificate], bool],
+        publication: Publication,
+        principal: IGate | None,
     ) -> None:
         """Show a configuration that comes into force."""
         self.config = config
         self.dispatcher.turn_to(dispatcher)
-        self._upstreams = {str(service.name): service for service in upstreams}
+        self._upstreams = upstreams
         self._witness_keys = witness_keys
         self._is_valid = is_valid
+        self._publication = publication
+        self._principal = principal
 
     def read_vitals_with(self, reader: VitalsReader) -> None:
         """Read vital signs with this reader from now on."""
@@ -78,6 +92,30 @@ class RunningHost:
         """Return addresses and known keys of the witnesses."""
         return self._witness_keys()
 
+    async def read_manifest(self) -> Mapping[str, Any]:
+        """Return the published manifest, which is decoded once for all readers: with many endpoints it is megabytes."""
+        form = await self._publication.find_form(disclosed=False)
+        if form.further:
+            return form.document  # Decoding the response would hold the parts twice.
+        octets = form.response.body
+        assert isinstance(octets, bytes), "it is encoded once"
+        if self._decoded is not None and self._decoded[0] is octets:
+            return self._decoded[1]
+        found: Mapping[str, Any] = await self.offload(self._decode_once, octets)
+        return found
+
+    def _decode_once(self, octets: bytes) -> Mapping[str, Any]:
+        # A concurrent caller may have decoded these octets.
+        known = self._decoded
+        if known is None or known[0] is not octets:
+            self._decoded = known = octets, jsontext.decode(octets, max_tokens=MAX_TOKENS)
+        return known[1]
+
+    def check_principal(self, token: str) -> str:
+        """Verify a token of an identity provider."""
+        assert self._principal is not None, "only a configuration with identity providers has clients with their tokens"
+        return principal_check(self._principal)(token)
+
     def is_valid(self, certificate: PeerCertificate) -> bool:
         """Return whether a client certificate counts now."""
         return self._is_valid(certificate)
@@ -88,7 +126,7 @@ class RunningHost:
 
     def restart_upstream(self, name: str) -> bool:
         """Restart an upstream; an idle one starts at its next call."""
-        service = self._upstreams.get(name)
+        service = next((each for each in self._upstreams() if str(each.name) == name), None)
         if service is None:
             return False
         service.note_loss("an operator restarts it")

@@ -21,6 +21,7 @@ supported.
 - :mod:`.journal`: messages of streams, for clients whose connection breaks
 - :mod:`.stream`: one HTTP answer that is sent message by message
 - :mod:`.streamable_http`: Streamable HTTP without sessions; :mod:`.sessions`: with them
+- :mod:`.feature`: what the host takes, for ``[mcp.front]``
 - :mod:`.front`: the multi-tenant front: the callers, and what each caller has open
 - :mod:`.protected_resource`: the front's metadata for OAuth clients
 """

@@ -15,6 +15,7 @@ from agtphost.mcp.front import McpFrontResource
 from agtphost.vocabulary.mount_paths import MountPath
 from tests.bench import mcp_requests
 from tests.bench.http_path import ARGUMENTS, BEARER, LISTEN, PORT, HttpPath
+from tests.mcp.front_of import front_of
 
 OF_SESSIONS = (mcp_requests.ACCEPTED, BEARER)
 
@@ -38,7 +39,7 @@ class FrontPath(HttpPath):
         self._name = name
 
     def _mount(self) -> Mount:
-        facts: Any = replace(self._host.core.mcp_front, clients=self._clients("mcp"))  # type: ignore[type-var]
+        facts = replace(front_of(self._host).facts, clients=self._clients("mcp"))
         front = McpFrontResource(facts, self._host.dispatcher, self._host.clock)
         return Mount(surface="mcp", path=MountPath("/mcp"), resource=front)
 

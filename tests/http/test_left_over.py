@@ -20,10 +20,10 @@ from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.refusals import RefusalRecorder
 from agtphost.http.registry import RegistryResource
-from agtphost.mcp.front import McpFrontResource
 from agtphost.testing import MemoryHost
 from agtphost.vocabulary.mount_paths import MountPath
 from tests.http.test_mounts import Wire
+from tests.mcp.front_of import front_of
 from tests.rows import each_row
 
 TOKEN = "0123456789abcdef" * 2
@@ -109,11 +109,10 @@ def connected(host: MemoryHost) -> tuple[Any, Wire]:
     """A connection to all of them."""
     core, door = host.core, RefusalRecorder(host.dispatcher)
     assert core.gateway is not None
-    assert core.mcp_front is not None
     assert core.registry is not None
     resources = {
         "/": GatewayResource(core.gateway, host.dispatcher),
-        "/mcp": McpFrontResource(core.mcp_front, host.dispatcher, host.clock),
+        "/mcp": front_of(host).resource,
         "/registry": RegistryResource(core.registry, host.dispatcher),
     }
     mounts = [

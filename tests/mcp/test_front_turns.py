@@ -41,6 +41,7 @@ from agtphost.vocabulary.mount_paths import MountPath
 from agtphost.wire.headers import Headers
 from tests.http.test_left_over import TOKEN, mcp
 from tests.http.test_mounts import Wire
+from tests.mcp.front_of import front_of
 from tests.measuring import measured
 from tests.methods.hosts import Toolbox
 from tests.methods.test_list_turns import Crowded, most
@@ -79,9 +80,7 @@ class Listed(Crowded):
     @property
     def facts(self) -> McpFrontFacts:
         """Of its front."""
-        found = self.core.mcp_front
-        assert found is not None
-        return found
+        return front_of(self).facts
 
     def front(self) -> McpFrontResource:
         """One to which every caller is new."""

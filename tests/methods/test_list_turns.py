@@ -26,6 +26,7 @@ from agtphost.methods.discovery.description import at_once
 from agtphost.testing import TestAgent
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.steps import run_to_end
+from tests.mcp.front_of import front_of
 from tests.measuring import measured
 from tests.methods.hosts import Toolbox
 from tests.methods.standard.turns import TurnHost
@@ -238,9 +239,7 @@ def test_another_configuration_holds_nobody_up(settled: Callable[[], None]) -> N
 @pytest.mark.programme
 def test_what_clients_of_mcp_are_told_of_holds_nobody_up(host: Crowded) -> None:
     """The manifest of thousands of endpoints is decoded once, where nobody waits for it."""
-    facts = host.core.mcp_front
-    assert facts is not None
-    manifest = facts.manifest
+    manifest = front_of(host).facts.manifest
     found: list[Mapping[str, Any]] = []
     host.settle()
     host.turns.taken.clear()

@@ -46,15 +46,20 @@ def bound(method: str, path: str) -> Callable[[RawLink, int], bool]:
     return lambda link, port: link.ask(method, path, {}).status not in (404, 405, 459)
 
 
-def is_monitored(link: RawLink, port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        connection.request("GET", "/healthz")
-        return connection.getresponse().status == 200
-    except ConnectionRefusedError:
-        return False
-    finally:
-        connection.close()
+def answers(path: str, status: int) -> Callable[[RawLink, int], bool]:
+    """A question whether something answers GET over HTTP with a status."""
+
+    def ask(link: RawLink, port: int) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status == status
+        except ConnectionRefusedError:
+            return False
+        finally:
+            connection.close()
+
+    return ask
 
 
 CASES = (
@@ -71,7 +76,7 @@ CASES = (
         change=("true", "false"),
         wrong=("true", "7"),
         waiting="[metrics]",
-        serves=is_monitored,
+        serves=answers("/healthz", 200),
     ),
     Case(
         name="witness",
@@ -89,6 +94,14 @@ CASES = (
         waiting="[admin] listen",
         is_taken=True,
         serves=bound("QUERY", "/page"),
+    ),
+    Case(
+        name="mcp",
+        table='[mcp.front]\nlisten = "tcp:{port}:interface=127.0.0.1"\nanonymous = "demo"\nsearch = true\n',
+        change=("true", "false"),
+        wrong=("true", "7"),
+        waiting="[mcp] front",
+        serves=answers("/nothing", 404),
     ),
 )
 
