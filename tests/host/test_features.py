@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from twisted.application.service import Service
 from zope.interface import implementer
+from zope.interface.verify import verifyObject
 
 from agtphost.config import Config
 from agtphost.config.faults import ConfigFault
 from agtphost.config.surfaces import METRICS
 from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError
-from agtphost.features import Contribution, IFeature, PlacedGate, Services
+from agtphost.features import Contribution, IFeature, IRunningHost, PlacedGate, Services
 from agtphost.host.feature_loading import LoadedFeature
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.server_pool import SharedServices
@@ -241,6 +242,41 @@ def test_what_only_a_start_takes_refuses_a_reload(made: Made) -> None:
     assert service.parent is None, "building it starts nothing"
     made.generations.discard(core)
     assert made.watchers() == watched
+
+
+def test_activate_is_called_when_a_configuration_comes_into_force(made: Made) -> None:
+    """Not for a candidate that is discarded; one that fails is logged, and the next is called all the same."""
+    called: list[str] = []
+
+    def fail() -> None:
+        raise RuntimeError("it rains")
+
+    loaded = with_feature(made.loaded, lambda services: Contribution(activate=fail))
+    given = LoadedFeature(
+        location=("feature", "other"),
+        feature=Given(lambda services: Contribution(activate=lambda: called.append("other"))),
+        settings={},
+    )
+    loaded = replace(loaded, features=(*loaded.features, given))
+    made.generations.discard(run_to_end(made.generations.compose(loaded)))
+    assert called == []
+    core = run_to_end(made.generations.compose(loaded))
+    made.generations.turn_to(core)
+    assert called == ["other"] and made.generations.core is core
+    made.another()
+    assert called == ["other"], "the control: another configuration is in force"
+
+
+def test_running_host_shows_the_configuration_in_force(made: Made) -> None:
+    """It has what the interface says; what it shows changes with the configuration, and an unknown upstream is none."""
+    host = made.generations.core.services.lasting.host
+    assert verifyObject(IRunningHost, host)
+    made.another()
+    core = made.generations.core
+    assert host.config is core.services.config and host.dispatcher.dispatch == core.admission.dispatcher.dispatch
+    (name,) = (str(each.name) for each in core.connected.services)
+    assert host.restart_upstream(name) and not host.restart_upstream("mcp.none")
+    assert not host.end_call("none") and host.witness_keys() == []
 
 
 def test_a_service_runs_from_the_first_user_to_the_last() -> None:
