@@ -7,7 +7,7 @@ Each part is built by one function, which returns it complete, from the parts ab
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -323,17 +323,23 @@ def _watch_rights(services: HostServices, generations: Generations) -> IService:
     return RightsWatch(services.reactor, held, states, listeners, lambda: generations.core, services.seconds)
 
 
+def _follow(generations: Generations, resource: Any, find_facts: Callable[[Core], Any]) -> None:
+    """Turn a resource to the facts of each further generation, as long as there are some."""
+
+    def follow_core(core: Core) -> None:
+        facts = find_facts(core)
+        if facts is not None:
+            resource.turn_to(facts)
+
+    generations.after_turn(follow_core)
+
+
 def _a2a_front(services: HostServices, generations: Generations) -> ServedSurface | None:
     facts, tasks = generations.core.front, services.lasting.front_tasks
     if facts is None or tasks is None:
         return None
     resource = a2a_front.a2a_front(services.reactor, facts, generations.front, services.loaded.key, tasks)
-
-    def follow_core(core: Core) -> None:
-        if core.front is not None:
-            resource.turn_to(core.front)
-
-    generations.after_turn(follow_core)
+    _follow(generations, resource, lambda core: core.front)
     return a2a_front.build_surface(resource)
 
 
@@ -342,12 +348,7 @@ def _gateway(services: HostServices, generations: Generations) -> ServedSurface 
     if facts is None:
         return None
     resource = gateway.build_gateway(facts, generations.front, services.config)
-
-    def follow_core(core: Core) -> None:
-        if core.gateway is not None:
-            resource.turn_to(core.gateway)
-
-    generations.after_turn(follow_core)
+    _follow(generations, resource, lambda core: core.gateway)
     return gateway.build_surface(resource)
 
 
@@ -356,10 +357,5 @@ def _registry(generations: Generations) -> ServedSurface | None:
     if facts is None:
         return None
     resource = RegistryResource(facts, generations.front)
-
-    def follow_core(core: Core) -> None:
-        if core.registry is not None:
-            resource.turn_to(core.registry)
-
-    generations.after_turn(follow_core)
+    _follow(generations, resource, lambda core: core.registry)
     return registry_http.build_surface(resource)
