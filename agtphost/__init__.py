@@ -23,6 +23,7 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.host`: the composition root: the only place that knows concrete classes
 - :mod:`.http`: HTTP surfaces
 - :mod:`.http_clients`: the clients of these that the configuration lists
+- :mod:`.gateway`: any HTTP client calls what is hosted here
 - :mod:`.features`: what a capability that can be switched on is built from, and what it adds
 - :mod:`.iagtp`: every interface of agtphost, and what each does not promise
 - :mod:`.identity`: who agents are, and how that is proven

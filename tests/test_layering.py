@@ -72,6 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"audit", "config", "contract", "dispatch", "handlers", "identity", "methods", "search", "upstream", "wire"},
     "client": EVERYONE | {"agis", "config", "contract", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
+    "gateway": EVERYONE | {"contract", "http", "identity", "protocols", "wire"},
     # The views import less: PAGE_VIEWS.
     "page": EVERYONE | {"audit", "config", "contract", "features", "handlers", "http", "identity", "methods", "wire"},
     # What a host tells in numbers: it asks parts for what they are, and does not know whose they are.
@@ -116,6 +117,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "compute",
         "cluster",
         "features",
+        "gateway",
         "http_clients",
     },
     # What fronts have in common that are features, or are to become some; `http` itself knows no configuration.
@@ -420,6 +422,7 @@ OLD_MODULES: Mapping[str, str] = {
     "bridge": "pasting rounds watching",
     "cli": "reach",
     "client": "greetings",
+    "http": "gateway gateway_documents gateway_events translation tool_calls viewer_files",
     "host": "uptake handling materials traces metrics witnesses page http_clients mcp_front",
     "methods": "page oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",

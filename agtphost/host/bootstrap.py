@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from agtphost.config import Config
 from agtphost.config.presence import bootstrap_facts
-from agtphost.config.surfaces import WELLKNOWN
+from agtphost.config.surfaces import AGIS, WELLKNOWN
 from agtphost.host.own_documents import Summary
 from agtphost.http.bootstrap_document import PATH, DomainFacts, encode_document
-from agtphost.http.gateway_documents import SUMMARY
 from agtphost.http.served_surface import ServedSurface
 from agtphost.http.static_pages import PageTable, StaticPage
 
@@ -26,5 +25,5 @@ def bootstrap(config: Config, summary: Summary) -> ServedSurface | None:
         octets = summary()
         return None if octets is None else StaticPage(body=octets, max_age=config.wellknown.max_age)
 
-    resource = PageTable({PATH: page, SUMMARY: agis})
+    resource = PageTable({PATH: page, AGIS.path: agis})
     return ServedSurface(name=WELLKNOWN, what="the well-known document", resource=resource)

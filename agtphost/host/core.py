@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.prices import PriceList
+from agtphost.gateway.gateway import GatewayFacts
 from agtphost.host.a2a_front import front_facts
 from agtphost.host.admission import Admission, build_admission
 from agtphost.host.features import NO_FEATURES, FeatureSet, add_targets, build_features
@@ -23,7 +24,6 @@ from agtphost.host.services import HostServices
 from agtphost.host.standard import apply_tables
 from agtphost.host.upstreams import Upstreams
 from agtphost.http.a2a_front import A2aFrontFacts
-from agtphost.http.gateway import GatewayFacts
 from agtphost.http.registry import RegistryFacts
 from agtphost.methods.merchant import ActionResolver
 from agtphost.negotiation.negotiator import Negotiator

@@ -9,13 +9,13 @@ from agtphost.adapters.mcp.bindings import tool_address
 from agtphost.config import Config
 from agtphost.config.surfaces import GATEWAY, asks_certificates
 from agtphost.contract.endpoint_table import EndpointTable
+from agtphost.gateway.gateway import GatewayFacts, GatewayResource, OwnDocument
+from agtphost.gateway.tool_calls import AddressFinder, tool_addresses
+from agtphost.gateway.translation import TranslationRules
 from agtphost.host.agis import namespace_of
 from agtphost.host.host_loader import LoadedHost
 from agtphost.http.clients import HttpClients
-from agtphost.http.gateway import GatewayFacts, GatewayResource, OwnDocument
 from agtphost.http.served_surface import ServedSurface
-from agtphost.http.tool_calls import AddressFinder, tool_addresses
-from agtphost.http.translation import TranslationRules
 from agtphost.http_clients import keyholders, principal_check, speaker_of, verified_certificate
 from agtphost.iagtp import IDispatcher, IGate, IToolAddresses
 from agtphost.methods.discovery.openapi import http_methods_at

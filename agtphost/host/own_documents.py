@@ -9,13 +9,8 @@ from agtphost.agis.endpoints import capability_of
 from agtphost.agis.summary import agis_summary
 from agtphost.config import Config
 from agtphost.config.presence import http_apis, mcp_front_url
-from agtphost.host.agis import namespace_of, root_of
-from agtphost.host.methods import Disclosure
-from agtphost.host.services import HostServices
-from agtphost.http.bounded_request import BoundedRequest
-from agtphost.http.clients import HttpClient
-from agtphost.http.gateway import DispatcherCall, OwnDocument
-from agtphost.http.gateway_documents import (
+from agtphost.gateway.gateway import DispatcherCall, OwnDocument
+from agtphost.gateway.gateway_documents import (
     CARD,
     CATALOG,
     OPENAPI,
@@ -27,7 +22,12 @@ from agtphost.http.gateway_documents import (
     CallableDocument,
     ReadyDocument,
 )
-from agtphost.http.viewer_files import viewer_documents
+from agtphost.gateway.viewer_files import viewer_documents
+from agtphost.host.agis import namespace_of, root_of
+from agtphost.host.methods import Disclosure
+from agtphost.host.services import HostServices
+from agtphost.http.bounded_request import BoundedRequest
+from agtphost.http.clients import HttpClient
 from agtphost.identity.agents import Agent
 from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary import jsontext

@@ -18,11 +18,7 @@ Serve and call HTTP.
 - :mod:`.a2a_runs`: running calls of A2A clients: each becomes one request to the dispatcher, and its outcome a task
 - :mod:`.cross_origin`: CORS: the pages of other origins that may read the answers of a surface
 - :mod:`.event_stream`: streamed answers, and clients that disconnect before the end
-- :mod:`.gateway`: the HTTP gateway: any HTTP client calls every endpoint and every tool
-- :mod:`.gateway_documents`: documents that the gateway answers itself, below ``/.well-known/``
 - :mod:`.conditional`: conditional requests
-- :mod:`.viewer_files`: the page of the OpenAPI document: Swagger UI from a package, and a few own files
-- :mod:`.gateway_events`: streamed answers of the gateway
 - :mod:`.channel`: the server's side of one HTTP connection: Twisted's HTTP/1.1 with deadlines and bounded memory
 - :mod:`.framed_channel`: the framing of requests: Twisted's parser without ambiguous forms
 - :mod:`.request_heads`: parsing of complete request heads in one step instead of line by line
@@ -36,8 +32,6 @@ Serve and call HTTP.
 - :mod:`.refusals`: refusals of a surface before anything is called: one form for all, recorded if they name a caller
 - :mod:`.served_surface`: the resource that answers for one surface
 - :mod:`.http_service`: the service of an HTTP listener
-- :mod:`.translation`: translation between HTTP and AGTP, for the gateway: one request, one answer
 - :mod:`.status`: the table of HTTP statuses of AGTP answers, for every surface
-- :mod:`.tool_calls`: ``POST /tools/SERVER/TOOL`` of the gateway: a call of one hosted tool
 - :mod:`.tls`: the TLS side of HTTP listeners: from PEM files, renewable while the listener runs
 """

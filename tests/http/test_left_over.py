@@ -15,7 +15,7 @@ from twisted.internet.error import ConnectionDone
 from twisted.logger import LogLevel, capturedLogs
 from twisted.python.failure import Failure
 
-from agtphost.http.gateway import GatewayResource
+from agtphost.gateway.gateway import GatewayResource
 from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.refusals import RefusalRecorder

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from agtphost.contract.carried_call import ToolAddress
 from agtphost.errors import Refusal
-from agtphost.http import tool_calls
+from agtphost.gateway import tool_calls
 from agtphost.http.status import FIELD, over_http
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.catalog import Catalog
@@ -39,7 +39,7 @@ FORWARDED: Mapping[bytes, str] = MappingProxyType(
         )
     }
 )
-"""Fields of every request that are forwarded, in addition to its trace, which :mod:`.clients` reads."""
+"""Fields of every request that are forwarded, in addition to its trace, which :mod:`agtphost.http.clients` reads."""
 
 FORWARDED_CERTIFIED: Mapping[bytes, str] = MappingProxyType({**FORWARDED, b"authority-scope": "Authority-Scope"})
 """Fields forwarded for a client with a certificate: like a client of AGTP it states its own claims."""

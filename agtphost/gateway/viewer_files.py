@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from agtphost import extras
-from agtphost.http.gateway_documents import VIEWER, ReadyDocument
+from agtphost.gateway.gateway_documents import VIEWER, ReadyDocument
 
 PACKAGE = "flask_swagger_ui"
 
@@ -46,7 +46,7 @@ def viewer_documents() -> Iterator[tuple[str, ReadyDocument]]:
         text = f"The viewer of OpenAPI documents cannot be shown: {extras.missing(PACKAGE)}.\n"
         yield VIEWER, ReadyDocument(body=text.encode(), content_type="text/plain", status=404)
         return
-    own = files("agtphost.http").joinpath("viewer")
+    own = files("agtphost.gateway").joinpath("viewer")
     page = own.joinpath("viewer.html").read_bytes()
     yield VIEWER, ReadyDocument(body=page, content_type="text/html; charset=utf-8", fields=SECURITY)
     for name, kind in OWN_FILES.items():

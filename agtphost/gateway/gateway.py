@@ -2,8 +2,8 @@
 Serve the HTTP gateway: any HTTP client calls every endpoint and every tool, as AGTP's own clients do.
 
 A request becomes one request to the dispatcher (:mod:`.translation`), made by the client that has proven its identity
-(:mod:`.clients`); its answer, sealed and durable, becomes the response. The gateway itself answers only paths below
-``/.well-known/``.
+(:mod:`agtphost.http.clients`); its answer, sealed and durable, becomes the response. The gateway itself answers only
+paths below ``/.well-known/``.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
-from agtphost.http import translation
-from agtphost.http.bounded_request import LONGEST_BODY, BoundedRequest, field_of
-from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, HttpClients
-from agtphost.http.conditional import is_unchanged
-from agtphost.http.cross_origin import CrossOriginRules
-from agtphost.http.event_stream import prefers_events
-from agtphost.http.gateway_events import GatewayEvents
-from agtphost.http.refusals import refuse, refuse_unproven
-from agtphost.http.translation import (
+from agtphost.gateway import translation
+from agtphost.gateway.gateway_events import GatewayEvents
+from agtphost.gateway.translation import (
     FORWARDED_CERTIFIED,
     RefusedRequest,
     TranslatedRequest,
     TranslationRules,
     UntranslatableRequest,
 )
+from agtphost.http.bounded_request import LONGEST_BODY, BoundedRequest, field_of
+from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, HttpClients
+from agtphost.http.conditional import is_unchanged
+from agtphost.http.cross_origin import CrossOriginRules
+from agtphost.http.event_stream import prefers_events
+from agtphost.http.refusals import refuse, refuse_unproven
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
 from agtphost.protocols.coroutines import drive

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from agtphost.gateway.translation import TranslationRules
 from agtphost.http.bounded_request import BoundedRequest, set_status
 from agtphost.http.event_stream import EventWriter
 from agtphost.http.status import over_http
-from agtphost.http.translation import TranslationRules
 from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Response
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
+from agtphost.gateway.gateway import DispatcherCall
 from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.http.clients import HttpClient
 from agtphost.http.conditional import is_unchanged
-from agtphost.http.gateway import DispatcherCall
 from agtphost.http.refusals import PROOF, refuse
 from agtphost.vocabulary import jsontext, media_types, paths
 from agtphost.vocabulary.reasons import Reason
@@ -33,7 +33,7 @@ LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rf
 
 
 class CallableDocument:
-    """The document of what a client may call, an :class:`~agtphost.http.gateway.OwnDocument`."""
+    """The document of what a client may call, an :class:`~agtphost.gateway.gateway.OwnDocument`."""
 
     def answer(self, request: BoundedRequest, client: HttpClient | None, ask: DispatcherCall) -> bytes | int:
         if client is None:
@@ -58,7 +58,7 @@ class CallableDocument:
 
 @dataclass(frozen=True)
 class AgentCardDocument:
-    """The card of the only agent here, for every client (:class:`~agtphost.http.gateway.OwnDocument`)."""
+    """The card of the only agent here, for every client (:class:`~agtphost.gateway.gateway.OwnDocument`)."""
 
     card_id: str
     public = True
@@ -72,7 +72,7 @@ class AgentCardDocument:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadyDocument:
-    """A document that is the same for every client (:class:`~agtphost.http.gateway.OwnDocument`)."""
+    """A document that is the same for every client (:class:`~agtphost.gateway.gateway.OwnDocument`)."""
 
     body: bytes
     content_type: str = "application/json"
