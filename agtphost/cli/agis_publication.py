@@ -175,7 +175,8 @@ def _export_files(config: Config) -> tuple[Mapping[str, Any], Mapping[str, str]]
     from agtphost.agis.endpoints import export_endpoint
     from agtphost.agis.service import Unpublishable, build_own_document
     from agtphost.cli.own_endpoints import own_endpoints
-    from agtphost.host.agis import root_of, service_of
+    from agtphost.config.presence import root_of
+    from agtphost.host.agis import service_of
 
     _, endpoints = own_endpoints(config)
     if not endpoints:

@@ -9,7 +9,7 @@ from agtphost.config.http import find_base_url
 from agtphost.config.sections import Config
 from agtphost.vocabulary import times, uris
 from agtphost.vocabulary.own_address import OwnAddress
-from agtphost.vocabulary.uris import Form, UriError
+from agtphost.vocabulary.uris import DEFAULT_PORT, SCHEME, Form, UriError
 
 _TCP = re.compile(r"tcp6?:(?:port=)?(?P<port>[0-9]{1,5})(?::.*)?", re.ASCII)
 
@@ -53,6 +53,17 @@ def own_address(config: Config) -> OwnAddress:
     """Return the names and the port that the host's own ``agtp:`` URIs have."""
     name, port = public_authority(config)
     return OwnAddress.of((name, config.host.server_id, config.wellknown.domain, config.manifest.domain), port)
+
+
+def root_of(config: Config) -> str:
+    """Return the ``agtp://`` URI at which the host describes itself."""
+    name, port = public_authority(config)
+    return f"{SCHEME}://{name}" + (f":{port}" if port not in (0, DEFAULT_PORT) else "")
+
+
+def namespace_of(config: Config) -> str:
+    """Return the namespace that distinguishes the verbs of this host from those of others."""
+    return config.agis.namespace or config.host.server_id
 
 
 GATEWAY, REGISTRY = "gateway", "registry"

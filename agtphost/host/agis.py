@@ -9,11 +9,10 @@ from twisted.logger import Logger
 
 from agtphost.config import Config
 from agtphost.config.agis import AgisSection
-from agtphost.config.presence import public_authority
+from agtphost.config.presence import namespace_of, root_of
 from agtphost.contract.endpoint import Endpoint
 from agtphost.errors import Problem
 from agtphost.negotiation.data_classes import is_negotiable
-from agtphost.vocabulary.uris import DEFAULT_PORT, SCHEME
 
 if TYPE_CHECKING:
     from agtphost.agis.service import AgisService
@@ -25,12 +24,6 @@ _MEMBERS: Mapping[int, str] = {4: "path", 5: "semantic", 6: "semantic", 8: "inpu
 
 _CONSISTENCY = 6
 """The number of the pass that compares the words of an intent with the method."""
-
-
-def root_of(config: Config) -> str:
-    """Return the ``agtp://`` URI at which the host describes itself."""
-    name, port = public_authority(config)
-    return f"{SCHEME}://{name}" + (f":{port}" if port not in (0, DEFAULT_PORT) else "")
 
 
 def service_of(
@@ -68,11 +61,6 @@ def service_of(
         anonymous=config.policies.anonymous_discovery,
         about={} if about is None else about,
     )
-
-
-def namespace_of(config: Config) -> str:
-    """Return the namespace that distinguishes the verbs of this host from those of others."""
-    return config.agis.namespace or config.host.server_id
 
 
 def document_problems(config: Config, endpoints: Sequence[Endpoint]) -> list[Problem]:

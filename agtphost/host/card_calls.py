@@ -6,12 +6,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from agtphost.adapters.mcp.adapter import McpAdapter
-from agtphost.config.presence import mcp_front_url
+from agtphost.config.presence import mcp_front_url, root_of
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import SERVERS
 from agtphost.contract.service import ServiceReference
 from agtphost.errors import Refusal
-from agtphost.host.agis import root_of
 from agtphost.host.card_peers import CardPeers
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.services import HostServices

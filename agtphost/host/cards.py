@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from agtphost.adapters.a2a.card import signature_of
 from agtphost.config.faults import ConfigFault
+from agtphost.config.presence import root_of
 from agtphost.config.registry import RegistrySection
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import REGISTRY
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host.a2a import card_keys
-from agtphost.host.agis import root_of
 from agtphost.host.card_calls import invocation_binding
 from agtphost.host.card_peers import CardPeers
 from agtphost.host.handler_factory import HandlerFactory

@@ -7,12 +7,12 @@ from functools import partial
 
 from agtphost.adapters.mcp.bindings import tool_address
 from agtphost.config import Config
+from agtphost.config.presence import namespace_of
 from agtphost.config.surfaces import GATEWAY, asks_certificates
 from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.gateway.gateway import GatewayFacts, GatewayResource, OwnDocument
 from agtphost.gateway.tool_calls import AddressFinder, tool_addresses
 from agtphost.gateway.translation import TranslationRules
-from agtphost.host.agis import namespace_of
 from agtphost.host.host_loader import LoadedHost
 from agtphost.http.clients import HttpClients
 from agtphost.http.served_surface import ServedSurface

@@ -10,11 +10,11 @@ from typing import Any
 from agtphost.adapters.a2a.front_tasks import front_bindings
 from agtphost.audit import retention
 from agtphost.config import Config
-from agtphost.config.presence import http_apis, own_address
+from agtphost.config.presence import http_apis, own_address, root_of
 from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, bindings
-from agtphost.host.agis import root_of, service_of
+from agtphost.host.agis import service_of
 from agtphost.host.card_calls import server_bindings
 from agtphost.host.cards import cards_of
 from agtphost.host.configuration_bindings import configuration_bindings

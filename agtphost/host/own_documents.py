@@ -8,7 +8,7 @@ from typing import Any
 from agtphost.agis.endpoints import capability_of
 from agtphost.agis.summary import agis_summary
 from agtphost.config import Config
-from agtphost.config.presence import http_apis, mcp_front_url
+from agtphost.config.presence import http_apis, mcp_front_url, namespace_of, root_of
 from agtphost.gateway.gateway import DispatcherCall, OwnDocument
 from agtphost.gateway.gateway_documents import (
     CARD,
@@ -23,7 +23,6 @@ from agtphost.gateway.gateway_documents import (
     ReadyDocument,
 )
 from agtphost.gateway.viewer_files import viewer_documents
-from agtphost.host.agis import namespace_of, root_of
 from agtphost.host.methods import Disclosure
 from agtphost.host.services import HostServices
 from agtphost.http.bounded_request import BoundedRequest
