@@ -23,7 +23,7 @@ from twisted.web.server import Request
 from agtphost.errors import Refusal
 from agtphost.http.bounded_request import field_of
 from agtphost.identity.encoding import decode_padded
-from agtphost.identity.peer import Assurance, Peer, PeerCertificate, Withdrawable
+from agtphost.identity.peer import Assurance, ClientLink, Peer, PeerCertificate, Withdrawable
 from agtphost.vocabulary import jsontext, scopes, trace_context
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
@@ -138,8 +138,12 @@ class HttpClient:
             self.request.agtp_status = status
             self.request.audit_id = audit_id if isinstance(audit_id, str) else ""
 
-    def peer(self) -> Peer:
-        """Return the other end of a call."""
+    def peer(self, link: ClientLink | None = None) -> Peer:
+        """
+        Return the other end of a call.
+
+        :param link: None: one by which the call can be withdrawn.
+        """
         return Peer(
             address=self.address,
             transport="http",
@@ -147,7 +151,7 @@ class HttpClient:
             shown=self.shown,
             vouched=self.proven and self.certificate is None,
             http={"surface": self.surface, "client": self.name, "method": self.method},
-            link=Withdrawable(client=self.key),
+            link=Withdrawable(client=self.key) if link is None else link,
         )
 
 

@@ -146,9 +146,8 @@ class InProcessLink:
             if on_event is not None and isinstance(event, dict):
                 on_event(event)
 
-        peer = sender.peer()
         # A client that leaves ends reads, as on a connection of AGTP; calls that change something are finished.
-        peer.link = ClientLink(client=sender.key)
+        peer = sender.peer(ClientLink(client=sender.key))
         working = self._dispatcher.dispatch(request, peer, None if context is None else interim)
         answered: Deferred[Response] = Deferred(lambda _: call_each(peer.leaving))
         drive(_answer(working, answered))

@@ -40,6 +40,7 @@ from agtphost.mcp.request_checks import PARAM, check_envelope, require_served
 from agtphost.mcp.revisions import HANDSHAKE, MODERN
 from agtphost.mcp.server import Server
 from agtphost.mcp.stream import EventStreamAnswer, Heartbeats
+from agtphost.protocols.coroutines import Cancellable
 from agtphost.vocabulary.reasons import Reason
 
 LONGEST_BODY = 4 << 20
@@ -206,15 +207,19 @@ class StatelessEndpoint:
             channel=_StatelessChannel(stream),
             fields=fields,
         )
-        work = Deferred.fromCoroutine(self._server.answer(context))
-        if not work.called:
+        work = Cancellable(self._respond(request, stream, context))
+        if not stream.has_ended:
             # A long silence makes the answer a stream, so that it can be kept open.
             self._beats.add(stream)
             self.streams[stream] = work.cancel
-        work.addCallbacks(
-            lambda result: self._end(request, stream, 200, messages.encode_result(message.id, result)),
-            lambda failure: self._fail(request, stream, message.id, failure),
-        )
+
+    async def _respond(self, request: BoundedRequest, stream: EventStreamAnswer, context: Context) -> None:
+        try:
+            octets = messages.encode_result(context.request_id, await self._server.answer(context))
+        except Exception:
+            self._fail(request, stream, context.request_id, Failure())  # type: ignore[no-untyped-call]
+            return
+        self._end(request, stream, 200, octets)
 
     def _fail(
         self, request: BoundedRequest, stream: EventStreamAnswer, number: RequestId | None, failure: Failure

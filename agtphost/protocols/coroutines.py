@@ -1,8 +1,8 @@
 """
 Runs a coroutine whose result is not awaited.
 
-:meth:`Deferred.fromCoroutine` keeps a Deferred and a way to cancel for its
-caller; a connection's answer has no caller, and is made for every request.
+:meth:`Deferred.fromCoroutine` keeps a Deferred for its caller, and twenty more
+functions around it; a connection's answer has no caller, and is made for every request.
 """
 
 from __future__ import annotations
@@ -40,6 +40,39 @@ class _Driver:
         except StopIteration:
             return
         awaited.addBoth(self.advance)
+
+
+class Cancellable(_Driver):
+    """
+    A running coroutine that can be cancelled, as :func:`drive` starts it.
+
+    :param coroutine: handles every exception itself, that of its cancellation included.
+    """
+
+    __slots__ = ("_awaited",)
+
+    def __init__(self, coroutine: Coroutine[Deferred[Any], Any, None]) -> None:
+        super().__init__(coroutine)
+        self._awaited: Deferred[Any] | None = None
+        self.advance(None)
+
+    def advance(self, result: Any) -> None:
+        """Run the coroutine until it waits again, or ends; ``result`` is consumed."""
+        self._awaited = None
+        try:
+            if isinstance(result, Failure):
+                awaited = self._run(self._coroutine.throw, cast(BaseException, result.value))
+            else:
+                awaited = self._run(self._coroutine.send, None)
+        except StopIteration:
+            return
+        self._awaited = awaited
+        awaited.addBoth(self.advance)
+
+    def cancel(self) -> None:
+        """Cancel what the coroutine waits for, which is raised there; do nothing if it has ended."""
+        if self._awaited is not None:
+            self._awaited.cancel()
 
 
 def drive(coroutine: Coroutine[Deferred[Any], Any, None]) -> None:
