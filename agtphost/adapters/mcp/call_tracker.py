@@ -199,7 +199,10 @@ class CallTracker:
             queue = NotificationQueue(context.emit, call.server.settings.name, asking.level)
             asking.sink = queue.take
         try:
-            result = await self._run_rounds(context, call, instance, seconds, asking, waiting)
+            if waiting is None and not call.repetition and call.server.settings.roots is None:
+                result = await call.perform(instance, context, seconds, asking)
+            else:
+                result = await self._run_rounds(context, call, instance, seconds, asking, waiting)
             if queue is not None:
                 await queue.drain()
             return result
