@@ -13,6 +13,7 @@ from agtphost.client.terminal import escape, escape_octets
 from agtphost.client.verification import Evidence, Verification, verify
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.jsonslices import Encoded
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Response
 from agtphost.wire.headers import Headers
@@ -65,8 +66,8 @@ class Reply:
     own: bool = field(default=False, compare=False)
     """Whether this very process wrote the body, as JSON."""
 
-    decoded: Any = field(default=None, compare=False)
-    """:attr:`result`, where this very process has it decoded: shared, and not to be changed. None: the body has it."""
+    encoded: Encoded | None = field(default=None, compare=False)
+    """:attr:`result`, where this very process has it, as a server wrote it and decoded. None: the body has it."""
 
     verified: bool = field(default=False, compare=False)
     """Whether its record was checked, and is genuine: clients made by ``Client.of`` do that."""
@@ -125,8 +126,8 @@ class Reply:
     @property
     def result(self) -> Any:
         """``result`` of an enveloped body (core v08 section 5.7), else the whole body; None if no JSON."""
-        if self.decoded is not None:
-            return self.decoded
+        if self.encoded is not None:
+            return self.encoded.value
         try:
             value = self._decode_body
         except jsontext.JSONTextError:
@@ -277,5 +278,5 @@ def reply_of(
         caller_id=caller_id,
         interims=interims,
         own=response.own,
-        decoded=response.result,
+        encoded=response.result,
     )

@@ -9,6 +9,7 @@ from typing import Any
 from agtphost.audit.drafts import Change, LifecycleEvent, Sealed, StreamEvent
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
+from agtphost.vocabulary.jsonslices import Encoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +31,8 @@ class Outcome:
     own: bool = True
     """Whether the body is JSON of this process's own; False for ready octets that a handler gave."""
 
-    result: Any = None
-    """The ``result`` that the body has in the octets of a server behind the host, decoded; None for all others."""
+    result: Encoded | None = None
+    """The ``result`` that the body has in the octets of a server behind the host; None for all others."""
 
     digest: str = ""
     """SHA-256 of a long body, hex, worked out beforehand; empty: it is short."""

@@ -105,6 +105,7 @@ class Sealer:
     def success(self, exchange: Exchange, answer: EndpointResponse) -> Outcome:
         """Return the outcome of a handler that answered."""
         built_in = answer if isinstance(answer, Answer) else None
+        written: Encoded | None = None
         if answer.body is not None:
             body = answer.body
         elif answer.status == Status.NO_CONTENT:
@@ -113,8 +114,9 @@ class Sealer:
             beside = NOTHING if built_in is None else built_in.beside
             if answer.status >= Status.AUTHORIZATION_REQUIRED:
                 beside = _envelope_members(answer.status, beside)
-            encoded = b"" if built_in is None else built_in.encoded
-            body = self.envelope(exchange, answer.status, Encoded(encoded) if encoded else answer.result, beside)
+            if built_in is not None and built_in.encoded:
+                written = Encoded(built_in.encoded, built_in.result)
+            body = self.envelope(exchange, answer.status, written or answer.result, beside)
         elif type(answer.result) is Encoded:
             body = answer.result.octets
         else:
@@ -126,8 +128,7 @@ class Sealer:
                 outcome.event, outcome.describe = answer.event, answer.describe
             outcome.changes, outcome.events, outcome.extra = built_in.changes, built_in.events, built_in.extra
             outcome.conflict = built_in.conflict
-            if built_in.encoded:
-                outcome.result = built_in.result
+            outcome.result = written
         return outcome
 
     def plain(self, exchange: Exchange, result: Any) -> Outcome:

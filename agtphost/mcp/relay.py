@@ -23,8 +23,10 @@ from agtphost.mcp.elicitation import ask_until_final, input_required, pack_state
 from agtphost.mcp.held_notices import HeldNotices
 from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
 from agtphost.mcp.messages import INVALID_PARAMS, McpFault, refusal_fault, unreachable_fault
+from agtphost.mcp.relayed_result import RelayedResult
 from agtphost.mcp.request_checks import Fields, MarkedArguments
 from agtphost.mcp.revisions import SERVER_INFO
+from agtphost.vocabulary.jsonslices import HEAVY
 from agtphost.vocabulary.mcp_members import ROOTS
 
 _SHOWN_TO_MODELS = frozenset({"invalid-input", "unknown-tool", "approval-rejected", "approval-expired"})
@@ -350,7 +352,7 @@ class McpRelay:
             reply = await self._link.execute(operation, on_event)
         except ClientError as error:
             raise unreachable_fault(error) from error
-        if len(reply.body) > LARGE and reply.decoded is None:
+        if len(reply.body) > LARGE and reply.encoded is None:
             with suppress(ValueError):  # the error for text that is not JSON is made below
                 await self._link.offload(reply.json)
         return reply
@@ -369,7 +371,10 @@ class McpRelay:
             )
         meta = found.get("_meta")
         kept = {name: value for name, value in meta.items() if name != SERVER_INFO} if isinstance(meta, dict) else {}
-        return {**complete, **found, "_meta": {**kept, AUDIT_ID: reply.audit_id}}
+        result = {**complete, **found, "_meta": {**kept, AUDIT_ID: reply.audit_id}}
+        if reply.encoded is None or len(reply.body) <= HEAVY:
+            return result
+        return RelayedResult(result, found, reply.encoded.octets.removeprefix(b'{"%b":' % member.encode())[:-1])
 
     def _answer_for_models(self, reply: Reply) -> dict[str, Any] | None:
         """Return the tool's answer for a call that was not made, if models shall see why; None for an error."""

@@ -20,6 +20,7 @@ from agtphost.mcp.link import McpHostLink
 from agtphost.mcp.messages import METHOD_NOT_FOUND, McpFault
 from agtphost.mcp.parameters import check
 from agtphost.mcp.relay import McpRelay
+from agtphost.mcp.relayed_result import RelayedResult
 from agtphost.mcp.revisions import HANDSHAKE, METHODS_OF_HANDSHAKE, METHODS_OF_MODERN, MODERN, SERVER_INFO, TASKS
 from agtphost.mcp.subscriptions import Subscriptions
 from agtphost.vocabulary.jsonslices import HEAVY, Encoded, slices, weight
@@ -114,6 +115,8 @@ class Server:
         result = self._shape(context, await self.handlers[context.method](context))
         if context.octets is not None and context.octets <= HEAVY:
             return result  # each value takes an octet or more
+        if isinstance(result, RelayedResult) and (octets := result.splice()):
+            return Encoded(octets)
         return Encoded(await self._link.offload(_text, result)) if weight(result) > HEAVY else result
 
     def end(self) -> None:

@@ -19,12 +19,14 @@ class Encoded:
     A value that is encoded already, to be inserted into another value's JSON.
 
     :param octets: of the whole text.
+    :param value: what it was decoded to; None where that is not known. It is shared, and not to be changed.
     """
 
-    __slots__ = ("octets",)
+    __slots__ = ("octets", "value")
 
-    def __init__(self, octets: bytes) -> None:
+    def __init__(self, octets: bytes, value: Any = None) -> None:
         self.octets = octets
+        self.value = value
 
 
 def weight(value: Any, most: int = HEAVY) -> int:

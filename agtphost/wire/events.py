@@ -91,8 +91,8 @@ class Response:
 
     result: Any = field(default=None, compare=False, repr=False)
     """
-    The ``result`` of the body for readers in this process, which must not change it: what a server behind the host
-    wrote, decoded. None: the body has to be decoded.
+    The ``result`` of the body for readers in this process, as :class:`agtphost.vocabulary.jsonslices.Encoded`: the
+    octets that a server behind the host wrote, and their value. None: the body has to be decoded.
     """
 
     @property

@@ -68,10 +68,14 @@ class Addresses:
         return [address for address, known in found if known["uri"] == uri and known.get("server", server) == server]
 
     def add_addresses(self, server: object, content: object) -> object:
-        """Return the content of an answer with the addresses of what it links."""
+        """Return the content of an answer with the addresses of what it links; the same object if it links nothing."""
         if not isinstance(content, list):
             return content
-        return [self._add_address(server, item) for item in content]
+        shown = [self._add_address(server, item) for item in content]
+        for mine, item in zip(shown, content, strict=True):
+            if mine is not item:
+                return shown
+        return content
 
     def _add_address(self, server: object, item: Any) -> Any:
         if not isinstance(item, Mapping):
