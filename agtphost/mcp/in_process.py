@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
@@ -21,12 +22,16 @@ from agtphost.mcp.messages import refusal_fault
 from agtphost.protocols.coroutines import drive
 from agtphost.protocols.peers import call_each
 from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.lru import keep
 from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Common, Headers
 
 SENDER: ContextVar[HttpClient] = ContextVar("SENDER")
 """The client whose HTTP request is being answered; always one of the link's caller."""
+
+MOST_HEADS = 16
+"""Heads of one link that gates learn of: a client has one for each address that it calls from."""
 
 Manifest = Callable[[], Awaitable[Mapping[str, Any]]]
 
@@ -55,8 +60,8 @@ class InProcessLink:
         self._approval_wait = approval_wait
         self._manifest = manifest
         self._sessions = HostSessions()
-        self._head: tuple[Fields, Common] = ((), Common())
-        """The fields of the last client, and what the heads of its operations have in common."""
+        self._heads: OrderedDict[tuple[Fields, str], Common | None] = OrderedDict()
+        """What the heads of a client's operations have in common, by its fields and its address; None: came once."""
 
     @property
     def approval_wait(self) -> float:
@@ -67,13 +72,8 @@ class InProcessLink:
         """Make one MCP request; see :class:`agtphost.mcp.link.McpHostLink`."""
         given = execute(operation.action, operation.family, operation.payload)
         context = None if on_event is None else {"stream": True, WAIT: self.approval_wait}
-        known, common = self._head
-        sender = SENDER.get()
-        if known is not sender.fields:
-            # Gates keep under it what they found of the head, which is the same but for identifiers of single calls.
-            common = Common()
-            self._head = sender.fields, common
         fields = [] if operation.task_id is None else [("Task-ID", operation.task_id)]
+        common = self._find_common(SENDER.get())
 
         async def attempt(session_id: str) -> Reply:
             named = [("Session-ID", session_id), *fields]
@@ -83,6 +83,23 @@ class InProcessLink:
             )
 
         return await self._sessions.request(operation.session_id, attempt)
+
+    def _find_common(self, sender: HttpClient) -> Common | None:
+        """
+        Return the object under which gates keep what they found of a client's head, from its second operation on.
+
+        Learning costs more than it saves a client that comes once, or rarely among many. What comes with a provider's
+        token is never kept, since tokens expire.
+        """
+        for name, _ in sender.fields:
+            if name == "Authorization":
+                return None
+        place = sender.fields, sender.address
+        common = self._heads.get(place)
+        if common is None:
+            common = Common() if place in self._heads else None
+            keep(self._heads, place, common, MOST_HEADS)
+        return common
 
     async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
         """Call an endpoint; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""

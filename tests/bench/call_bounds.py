@@ -19,7 +19,7 @@ TOOL_CALL_ALONE = 476
 GATEWAY_TOOL_CALL = 855
 """The same eight through the gateway, from the octets of the HTTP request to those of its answer."""
 
-FRONT_TOOL_CALL = {False: 972, True: 1_074}
+FRONT_TOOL_CALL = {False: 975, True: 1_077}
 """The same eight through the MCP front, by whether they are in sessions of the handshake era."""
 
 HTTP_CALL = {"a call": 334, "a tool": 410}
