@@ -202,7 +202,7 @@ class GateChain:
         :raises agtphost.errors.Refusal: the first gate's, which checks each request that names another call.
         """
         request, call = exchange.request, exchange.call
-        if kept.path is not request.path or kept.method is not request.method:
+        if kept.path != request.path or kept.method != request.method:
             return False
         if kept.peer is not exchange.peer and not kept.peer.is_alike(exchange.peer):
             return False

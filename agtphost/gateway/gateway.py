@@ -19,6 +19,7 @@ from twisted.web.server import NOT_DONE_YET
 from agtphost.gateway import translation
 from agtphost.gateway.gateway_events import GatewayEvents
 from agtphost.gateway.translation import (
+    FORWARDED,
     FORWARDED_CERTIFIED,
     RefusedRequest,
     TranslatedRequest,
@@ -26,6 +27,7 @@ from agtphost.gateway.translation import (
     UntranslatableRequest,
 )
 from agtphost.http.bounded_request import LONGEST_BODY, BoundedRequest, field_of
+from agtphost.http.client_heads import ClientHeads
 from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, HttpClients
 from agtphost.http.conditional import is_unchanged
 from agtphost.http.cross_origin import CrossOriginRules
@@ -36,7 +38,9 @@ from agtphost.identity.peer import Peer
 from agtphost.protocols.coroutines import drive
 from agtphost.protocols.peers import call_each
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 from agtphost.wire.events import Request, Response
+from agtphost.wire.heads import PER_CALL
 
 log = Logger()
 
@@ -60,6 +64,12 @@ ANSWER_FIELDS = (
     *("Retry-After", "WWW-Authenticate", "Audit-Summary"),
 )
 """Fields of answers that these pages may read."""
+
+MOST_HEADS = 256
+"""Heads of all clients that gates learn of."""
+
+OF_ONE_CALL = frozenset({*(name for name in FORWARDED.values() if name.lower() in PER_CALL), TRACEPARENT, TRACESTATE})
+"""Fields of the requests made here that name one call."""
 
 DispatcherCall = Callable[[BoundedRequest, HttpClient, Request], int]
 """Has an AGTP request answered in a client's name; returns ``NOT_DONE_YET``."""
@@ -109,6 +119,7 @@ class GatewayResource(Resource):
         self.longest_body = min(longest_body, LONGEST_BODY)
         self._dispatcher = dispatcher
         self._facts = facts
+        self._heads = ClientHeads(MOST_HEADS)
 
     def turn_to(self, facts: GatewayFacts) -> None:
         """Apply other facts from the next request on."""
@@ -210,7 +221,10 @@ class GatewayResource(Resource):
             if facts.stream and prefers_events(field_of(request, "accept")):
                 await self._stream(request, client, asked, peer, facts.rules)
                 return
-            response = await self._dispatcher.dispatch(asked.request, peer)
+            called = asked.request
+            head = (client.method, called.line, *[each for each in called.headers.fields if each[0] not in OF_ONE_CALL])
+            called.headers.common = self._heads.find_common(client, head)
+            response = await self._dispatcher.dispatch(called, peer)
             self._answer(request, client, response, facts.rules)
         except Exception:
             log.failure("a request over HTTP could not be answered; its connection is cut")

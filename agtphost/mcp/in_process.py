@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
@@ -14,7 +13,8 @@ from agtphost.client.mcp.endpoints import EndpointCall
 from agtphost.client.mcp.host_sessions import HostSessions
 from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply, reply_of
-from agtphost.http.clients import Fields, HttpClient
+from agtphost.http.client_heads import ClientHeads
+from agtphost.http.clients import HttpClient
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import ClientLink
 from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
@@ -22,7 +22,6 @@ from agtphost.mcp.messages import refusal_fault
 from agtphost.protocols.coroutines import drive
 from agtphost.protocols.peers import call_each
 from agtphost.vocabulary import jsontext, media_types
-from agtphost.vocabulary.lru import keep
 from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Common, Headers
@@ -60,8 +59,7 @@ class InProcessLink:
         self._approval_wait = approval_wait
         self._manifest = manifest
         self._sessions = HostSessions()
-        self._heads: OrderedDict[tuple[Fields, str], Common | None] = OrderedDict()
-        """What the heads of a client's operations have in common, by its fields and its address; None: came once."""
+        self._heads = ClientHeads(MOST_HEADS)
 
     @property
     def approval_wait(self) -> float:
@@ -73,7 +71,7 @@ class InProcessLink:
         given = execute(operation.action, operation.family, operation.payload)
         context = None if on_event is None else {"stream": True, WAIT: self.approval_wait}
         fields = [] if operation.task_id is None else [("Task-ID", operation.task_id)]
-        common = self._find_common(SENDER.get())
+        common = self._heads.find_common(SENDER.get())
 
         async def attempt(session_id: str) -> Reply:
             named = [("Session-ID", session_id), *fields]
@@ -83,23 +81,6 @@ class InProcessLink:
             )
 
         return await self._sessions.request(operation.session_id, attempt)
-
-    def _find_common(self, sender: HttpClient) -> Common | None:
-        """
-        Return the object under which gates keep what they found of a client's head, from its second operation on.
-
-        Learning costs more than it saves a client that comes once, or rarely among many. What comes with a provider's
-        token is never kept, since tokens expire.
-        """
-        for name, _ in sender.fields:
-            if name == "Authorization":
-                return None
-        place = sender.fields, sender.address
-        common = self._heads.get(place)
-        if common is None:
-            common = Common() if place in self._heads else None
-            keep(self._heads, place, common, MOST_HEADS)
-        return common
 
     async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
         """Call an endpoint; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
