@@ -165,9 +165,11 @@ def attend() -> None:
     Run commands, one after the other, for who asks on standard input, and answer with the status of each.
 
     A command that leaves something in this process is the last one: it ends as the interpreter does, and who asked
-    learns the status from the process's parent. So do those that import the reactor or start a thread.
+    learns the status from the process's parent. So do those that run a reactor or start a thread.
     """
     commands = socket.socket(fileno=os.dup(0))
+    # A descriptor that the first listening port of a process opens, and keeps.
+    importlib.import_module("twisted.internet.tcp")._reservedFD.reserve()
     places, modules, before = list(sys.path), len(sys.modules), _traces()
     while True:
         head, files, _, _ = socket.recv_fds(commands, 4, 3)
@@ -184,6 +186,7 @@ def attend() -> None:
             leave(status)
         # Without them, a file of the command that nothing refers to would be open until some collection.
         gc.collect(0)
+        forget_check()
         imported = islice(reversed(sys.modules), len(sys.modules) - modules)
         if status < 0 or _traces() != before or not all(map(_is_ours, imported)):
             leave(status)
@@ -194,6 +197,19 @@ def attend() -> None:
         os.chdir("/")
         sys.path[:] = places
         commands.sendall(b"%d\n" % status)
+
+
+def forget_check() -> None:
+    """Drop what ``agtp check`` imports: the handlers, and a reactor that it hands on and that never runs."""
+    for name in [each for each in sys.modules if each.partition(".")[0] == "handlers"]:
+        del sys.modules[name]
+    reactor = sys.modules.get(REACTOR)
+    if reactor is None or reactor._startedBefore or reactor.getDelayedCalls() or reactor.removeAll():
+        return
+    if [name for name, module in sys.modules.items() if vars(module).get("reactor") is reactor] == ["twisted.internet"]:
+        reactor.waker.connectionLost(None)
+        reactor._poller.close()
+        del sys.modules[REACTOR], sys.modules["twisted.internet"].reactor  # type: ignore[attr-defined]
 
 
 def _traces() -> object:
