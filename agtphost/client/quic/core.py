@@ -153,6 +153,12 @@ class ClientCore(BoundedConnection):
         return bool(self._handshake_confirmed)
 
     @property
+    def idle_seconds(self) -> float:
+        """Seconds without a packet after which one of both sides takes the connection for over."""
+        named = self._remote_max_idle_timeout
+        return IDLE_SECONDS if named is None else min(IDLE_SECONDS, float(named))
+
+    @property
     def may_open_stream(self) -> bool:
         """Whether the server allows another request at this time."""
         return self._local_next_stream_id_bidi // 4 < self._remote_max_streams_bidi

@@ -56,6 +56,12 @@ PROOF_OCTETS, MOST_SAVED = 96, 192
 LONGEST_NAME = 255
 """Octets of a name that a client may ask for, as in OpenSSL."""
 
+LEAST_IDLE = 60.0
+"""
+Seconds without a packet after which QUIC ends a connection, at least (core 08 section 5.4): a client that waits for an
+answer sends PING every 15. Without a call, ``idle_timeout`` of ``[limits]`` ends it earlier, as over TLS.
+"""
+
 SHORT_FRAME = 16
 """Octets of a frame of PADDING, of a stream or of the handshake that count as those of a short one."""
 
@@ -79,7 +85,7 @@ def configuration_of(
     Return aioquic's configuration of a server.
 
     :param window: octets that a stream may have sent and that were not consumed; a connection four times as much.
-    :param idle: seconds.
+    :param idle: seconds that a connection without a call may last.
     :param traces: takes a trace of each connection.
     """
     own = certificates.find("")
@@ -90,7 +96,7 @@ def configuration_of(
         certificate_chain=list(own.chain[1:]),
         private_key=own.key,
         connection_id_length=CONNECTION_ID,
-        idle_timeout=idle,
+        idle_timeout=max(idle, LEAST_IDLE),
         max_data=4 * window,
         max_stream_data=window,
         max_datagram_size=datagram_size,

@@ -408,7 +408,11 @@ def test_an_answer_waits_for_a_client_that_is_out_of_reach(site: Site) -> None:
 
     assert client.wait(answer_during_outage(15))[0].startswith(OK)
     answer_during_outage(40)
-    assert (host.endpoint.streams, host.endpoint.links) == (0, 0)
+    assert host.endpoint.streams == 0
+    network.pass_time(30)
+    host.factory.sweep()
+    network.pass_time(0.1)
+    assert host.endpoint.links == 0
 
 
 @pytest.mark.parametrize("is_answered", [True, False])
