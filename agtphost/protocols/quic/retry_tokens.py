@@ -25,6 +25,9 @@ _KEY = b"key of the tokens by which clients of QUIC prove their addresses"
 _TIME, _CODE = 8, 16
 """Octets of the time of issue, in milliseconds, and of the authentication code."""
 
+_LONGEST = _TIME + 20
+"""Octets of the time and of the longest connection ID (RFC 9000 section 17.2)."""
+
 
 class StaleToken(Exception):
     """A token of a host that proves nothing: it is too old, or of another address, connection or secret."""
@@ -61,7 +64,7 @@ class RetryTokens:
         if not token.startswith(_PREFIX):
             return None
         body, code = token[len(_PREFIX) : -_CODE], token[-_CODE:]
-        if not hmac.compare_digest(code, self._authenticate(body, header.destination_cid, addr)):
+        if len(body) > _LONGEST or not hmac.compare_digest(code, self._authenticate(body, header.destination_cid, addr)):
             raise StaleToken
         if abs(now - int.from_bytes(body[:_TIME], "big") / 1000) > LIFETIME:
             raise StaleToken

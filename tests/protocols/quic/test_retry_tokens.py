@@ -26,7 +26,7 @@ def site(tmp_path: Path) -> Site:
 
 def header_of(destination: bytes, token: bytes = b"") -> QuicHeader:
     """Return the header of a client's first packet."""
-    octets = b"\xc0\0\0\0\1" + bytes((len(destination),)) + destination + b"\0" + bytes((0x40, len(token))) + token
+    octets = b"\xc0\0\0\0\1" + bytes((len(destination),)) + destination + b"\0" + (0x4000 | len(token)).to_bytes(2, "big") + token
     return pull_quic_header(Buffer(data=octets + b"\x10" + bytes(16)), 8)
 
 
@@ -71,13 +71,13 @@ def test_a_proof_for_a_host_with_another_secret_is_refused_immediately(site: Sit
 
 
 def test_a_proof_counts_for_what_it_was_issued_for() -> None:
-    """Another address, port, connection ID, time or secret, or one octet of it that is another, makes it stale."""
+    """Another address, port, connection ID, time or secret, or one octet that is another, too few or too many, makes it stale."""
     tokens = RetryTokens(SECRET)
     token = tokens.issue(header_of(ORIGINAL), CLIENT, CHOSEN, 1_000.0)
     assert tokens.find_original(header_of(CHOSEN, token), CLIENT, 1_000.0 + LIFETIME) == ORIGINAL
     assert RetryTokens(SECRET).find_original(header_of(CHOSEN, token), CLIENT, 999.0) == ORIGINAL, "another clock"
     changed = [token[:place] + bytes((token[place] ^ 1,)) + token[place + 1 :] for place in range(4, len(token))]
-    shorter = [token[:size] for size in range(4, len(token))]
+    others = [*(token[:size] for size in range(4, len(token))), *(token + bytes(size) for size in (1, 20, 300, 1_100))]
     for secret, destination, shown, address, now in (
         (b"o" * 32, CHOSEN, token, CLIENT, 1_000.0),
         (SECRET, ORIGINAL, token, CLIENT, 1_000.0),
@@ -85,7 +85,7 @@ def test_a_proof_counts_for_what_it_was_issued_for() -> None:
         (SECRET, CHOSEN, token, ("198.51.100.7", 50_001), 1_000.0),
         (SECRET, CHOSEN, token, CLIENT, 1_001.0 + LIFETIME),
         (SECRET, CHOSEN, token, CLIENT, 999.0 - LIFETIME),
-        *((SECRET, CHOSEN, each, CLIENT, 1_000.0) for each in (*changed, *shorter)),
+        *((SECRET, CHOSEN, each, CLIENT, 1_000.0) for each in (*changed, *others)),
     ):
         with pytest.raises(StaleToken):
             RetryTokens(secret).find_original(header_of(destination, shown), address, now)
