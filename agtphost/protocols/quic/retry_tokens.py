@@ -64,7 +64,9 @@ class RetryTokens:
         if not token.startswith(_PREFIX):
             return None
         body, code = token[len(_PREFIX) : -_CODE], token[-_CODE:]
-        if len(body) > _LONGEST or not hmac.compare_digest(code, self._authenticate(body, header.destination_cid, addr)):
+        if len(body) > _LONGEST:
+            raise StaleToken
+        if not hmac.compare_digest(code, self._authenticate(body, header.destination_cid, addr)):
             raise StaleToken
         if abs(now - int.from_bytes(body[:_TIME], "big") / 1000) > LIFETIME:
             raise StaleToken

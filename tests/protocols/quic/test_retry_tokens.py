@@ -26,7 +26,8 @@ def site(tmp_path: Path) -> Site:
 
 def header_of(destination: bytes, token: bytes = b"") -> QuicHeader:
     """Return the header of a client's first packet."""
-    octets = b"\xc0\0\0\0\1" + bytes((len(destination),)) + destination + b"\0" + (0x4000 | len(token)).to_bytes(2, "big") + token
+    octets = b"\xc0\0\0\0\1" + bytes((len(destination),)) + destination + b"\0"
+    octets += (0x4000 | len(token)).to_bytes(2, "big") + token
     return pull_quic_header(Buffer(data=octets + b"\x10" + bytes(16)), 8)
 
 
@@ -71,7 +72,7 @@ def test_a_proof_for_a_host_with_another_secret_is_refused_immediately(site: Sit
 
 
 def test_a_proof_counts_for_what_it_was_issued_for() -> None:
-    """Another address, port, connection ID, time or secret, or one octet that is another, too few or too many, makes it stale."""
+    """It is stale at another address, port, connection ID, time or secret, and with an octet changed, cut or added."""
     tokens = RetryTokens(SECRET)
     token = tokens.issue(header_of(ORIGINAL), CLIENT, CHOSEN, 1_000.0)
     assert tokens.find_original(header_of(CHOSEN, token), CLIENT, 1_000.0 + LIFETIME) == ORIGINAL
