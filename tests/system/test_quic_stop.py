@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,9 +17,11 @@ from agtphost.client import ClientError, sync
 from agtphost.client.local_identities import certified_agent
 from agtphost.identity.certificates import load_certificate
 from agtphost.vocabulary.quic_codes import CRYPTO_ERROR
+from tests.attacks.quic_caller import QuicCaller
 from tests.conformance.conftest import QUIC
 from tests.protocols.quic.blocking import BlockingQuic
-from tests.system.hosting import Host, running, until
+from tests.system.hosting import Host, running, sample, until
+from tests.system.raw_link import request as encode_request
 from tests.system.test_quic import request
 from tests.system.trail import database, finish, marks, stored, traced, verified
 
@@ -90,6 +93,21 @@ def test_a_killed_host_ends_connections_from_before_its_rotations(host: Host) ->
         with running(host.config):
             assert client.call("DESCRIBE").status == 200
         assert not before.reusable
+
+
+def test_a_client_that_a_killed_host_asked_for_its_address_is_served_by_the_next(tmp_path: Path) -> None:
+    """Its proof, of a Retry, reaches a host that was started again, and counts there."""
+    config = sample(tmp_path, append=QUIC + 'retry = "always"\n')
+    with running(config) as host:
+        client = QuicCaller(host, "127.0.0.1")
+        asked = client.socket.recv(1_500)
+        host.kill()
+    with running(config):
+        client.core.receive_datagram(asked, ("127.0.0.1", host.port), now=time.monotonic())
+        assert client.connect(60)
+        answer = client.answer(client.begin(encode_request("ECHO", "/text", {"text": "x"})), 60)
+        client.close()
+    assert answer.startswith(b"AGTP/1.0 200 ")
 
 
 class Translator(threading.Thread):
