@@ -85,7 +85,7 @@ def test_a_refused_server_is_reported_once(host: Host, tmp_path: Path) -> None:
 
 
 def test_carrier_is_shown(host: Host) -> None:
-    """The record of a call over QUIC names its carrier, that of a call over TLS none; the host counts both, and says so at its start."""
+    """A record of QUIC names its carrier, one of TLS none; the host counts both, and names QUIC at its start."""
     assert f"agtphost ready: {host.uri}, quic (" in host.output
     extras = {}
     with sync.Client.of(host.config, quic=True) as quic, sync.Client.of(host.config) as tls:
