@@ -118,7 +118,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         path=f"{_PURE}.collection_methods:compute", small=0, prepare=f"{_PURE}.collection_methods:prepare"
     ),
     "match-items": Function(path=f"{_PURE}.item_criteria:match", small=0, prepare=f"{_PURE}.item_criteria:prepare"),
-    "extract": Function(path=f"{_PURE}.extraction:extract", small=0),
+    "extract": Function(path=f"{_PURE}.extraction:check", small=40),
     "filter": Function(path=f"{_PURE}.filter_records:filter_records", cheap=_is_plain_filter),
     "generate": Function(path=f"{_PURE}.templates:generate"),
     "map": Function(path=f"{_PURE}.map_fields:map_fields", small=20),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from agtphost import EndpointContext
@@ -23,6 +24,55 @@ def classify(ctx: EndpointContext) -> dict[str, object]:
         confidences = {label: hit / sum(hits.values()) for label, hit in hits.items() if hit}
         found.append({"labels": [{"label": label, "confidence": share} for label, share in confidences.items()]})
     return {"items": found}
+
+
+FORMS = {
+    "part": r"between ((?:[A-Z]\w* ?){1,6}).{0,99}? and ((?:[A-Z]\w* ?){1,6})",
+    "oblig": r"([A-Z][^.;\n]{0,99}\b(?:shall|must)\b(?:[^.;\n]|\.\d){1,300}\.?)",
+    "date": r"(\d{4}-\d\d-\d\d|\d{1,2} [A-Z][a-z]+ \d{4}|[A-Z][a-z]+ \d{1,2}, \d{4})",
+    "mail": r"([\w.+-]{1,64}@[\w.-]{1,99}\w)",
+    "uri": r"(\w{1,9}://[^\s,;]{1,300})",
+}
+"""How a value looks in a text, by a part of the name or the format of its field."""
+
+
+def extract(ctx: EndpointContext) -> dict[str, object]:
+    """EXTRACT: what stands after the field's name and a colon, or else what has the form of the field."""
+    source = ctx.input["source"]
+    lines = [f"{name}: {value}" for name, value in source.items()] if isinstance(source, Mapping) else [str(source)]
+    text = "\n".join(lines)[:20_000]
+    data: dict[str, object] = {}
+    confidence: dict[str, float] = {}
+    for name, field in ctx.input["schema"]["properties"].items():
+        many = field.get("type") == "array"
+        kind = field.get("items", {}) if many else field
+        label = re.search(rf"(?im)(?:^|[,;] ?){re.escape(name).replace('_', '[ _]')}: *([^\n]+)", text)
+        form = next((FORMS[part] for part in FORMS if part in f"{name} {kind.get('format', '')}".lower()), "")
+        labelled = re.split(", | and ", label[1]) if label and many else [label[1]] if label else []
+        formed = [part for found in re.findall(form, text) for part in ([found] if isinstance(found, str) else found)]
+        for share, said in ((0.9, labelled), (0.6, formed if form else [])):
+            values = [value for each in said if (value := _read(each.strip(), kind)) is not None]
+            if values:
+                data[name], confidence[name] = values if many else values[0], share
+                break
+    return {"data": data, "confidence": confidence}
+
+
+def _read(said: str, kind: Mapping[str, Any]) -> object:
+    """A text as a value of a type; None if it is not one."""
+    if "enum" in kind:
+        return next((each for each in kind["enum"] if str(each).lower() == said.lower()), None)
+    if kind.get("type") in ("number", "integer"):
+        number = re.search(r"-?\d[\d,]{0,15}(?:\.\d{1,9})?", said)
+        return None if number is None else (float if "." in number[0] else int)(number[0].replace(",", ""))
+    if kind.get("format") == "date":
+        for form in ("%Y-%m-%d", "%d %B %Y", "%B %d, %Y"):
+            try:
+                return datetime.strptime(said, form).date().isoformat()
+            except ValueError:
+                continue
+        return None
+    return said if kind.get("type", "string") == "string" else None
 
 
 def _words(value: Any) -> set[str]:

@@ -113,7 +113,6 @@ COSTLY = frozenset(
         "empty-records",
         "endless-answer",
         "expressions-of-one",
-        "extractions-of-one",
         "filled-contracts",
         "filled-delegated-tasks",
         "filled-hops",

@@ -58,7 +58,6 @@ LARGE = {
         call={"expression": "f", "inputs": {}},
         formulas={"f": {"op": "sum", "over": "l", "of": {"var": "item"}}},
     ),
-    "any extraction": computation("extract", source="x", schema={"properties": {}}),
     "a unit": computation("normalize-unit", type="unit", data="1 m"),
     "names of a schema": computation("map", source_schema=costly.NAMES, target_schema=costly.OTHER_NAMES),
     "items that are read later": Computation(function="held-items", read=lambda: iter(())),  # type: ignore[arg-type,return-value]

@@ -38,7 +38,7 @@ def bindings(host: MemoryHost) -> dict[str, Binding]:
 
 
 def test_methods_on_data_have_the_weight_of_computations() -> None:
-    """All twelve, and searches of items; of all standard methods one large call of a caller is answered at a time."""
+    """All eleven, and searches of items; of all standard methods one large call of a caller is answered at a time."""
     host = MemoryHost(SETTINGS)
     found = bindings(host)
     assert {name for name, each in found.items() if each.weight == COMPUTE} == {*costly.COMPUTED, "SCAN", "SEARCH"}

@@ -202,7 +202,6 @@ ROWS: Mapping[tuple[str, str], Sequence[Ask]] = {
         ask("FILTER", "/", {"data": "collection:board", "criteria": {"text": {"exists": True}}}, "item"),
     ],
     ("ANALYZE", "/"): [ask("ANALYZE", "/", {"target": VAULT})],
-    ("EXTRACT", "/"): [ask("EXTRACT", "/", {"source": VAULT, "schema": {"properties": {"text": {"type": "string"}}}})],
     ("VALIDATE", "/"): [ask("VALIDATE", "/", {"target": VAULT, "schema": {"type": "array"}})],
     ("TRANSFORM", "/"): [ask("TRANSFORM", "/", {"source": VAULT, "target_format": "jsonl"})],
     ("NORMALIZE", "/"): [ask("NORMALIZE", "/", {"data": VAULT, "type": "date"})],

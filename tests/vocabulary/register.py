@@ -329,7 +329,6 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "methods.standard.collections.registration:Merged._values",
             "methods.standard.collections.registration:Merged.changes",
             "methods.standard.pure.comparisons:Comparisons._counts",
-            "methods.standard.pure.extraction:_Extraction.confidence",
             "methods.standard.pure.number_columns:Columns._cells",
             "methods.standard.pure.number_columns:Columns._nullable",
             "methods.standard.pure.number_columns:Columns.types",
@@ -442,7 +441,6 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "protocols.quic.turns:PortTurns._sending",
             "dispatch.sessions:SessionTable._agents",
             "dispatch.gates.limits:RateGate._logged",
-            "methods.standard.pure.extraction:_compile_own",
             "methods.standard.pure.normalize:_registry",
         }
     ),

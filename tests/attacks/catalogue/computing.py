@@ -279,13 +279,6 @@ ATTACKS = (
         prepare=_fill,
     ),
     _attack(
-        "extractions-of-one",
-        "EXTRACT of a hundred fields from 200,000 characters, on 4 connections of one agent: the same.",
-        _one("EXTRACT", "a hundred fields"),
-        connections=4,
-        agents=("demo",),
-    ),
-    _attack(
         "computations-abandoned",
         "Criteria that take half a minute, on 16 connections that do not wait for the answer: ended after 5 seconds.",
         # The short one shows that the messages arrive.

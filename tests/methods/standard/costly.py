@@ -71,7 +71,6 @@ def deep_schema(depth: int, width: int) -> Any:
 
 NAMES = [f"a{n}{'xyzuvw' * 8}" for n in range(50)]
 OTHER_NAMES = [f"a{'zyxwvu' * 8}{n}" for n in range(50)]
-MAIL = " ".join(f"Due date: 3 May 2026, a.b{n}@example.com pays 12.50 EUR to Alpha Beta" for n in range(2_800))
 
 COSTLY: Mapping[str, Mapping[str, Callable[[], Given]]] = {
     "ANALYZE": {
@@ -106,33 +105,6 @@ COSTLY: Mapping[str, Mapping[str, Callable[[], Given]]] = {
                 {"name": f"c{n}", "meets": {"any": [{"tags": {"contains": f"u{k}"}} for k in range(60)]}}
                 for n in range(100)
             ],
-        },
-    },
-    "EXTRACT": {
-        "a hundred fields": lambda: {
-            "source": MAIL[:199_000],
-            "schema": {"properties": {f"mail{n}": {"type": "string", "format": "email"} for n in range(100)}},
-        },
-        "a hundred patterns": lambda: {
-            "source": MAIL[:199_000],
-            "schema": {
-                "properties": {
-                    f"f{n}": {
-                        "type": "array",
-                        "items": {"type": "string", "pattern": "(a|b|[a-z]+ ){1,20}x" + "y?" * 40},
-                    }
-                    for n in range(100)
-                }
-            },
-        },
-        "dates and amounts": lambda: {
-            "source": MAIL[:199_000],
-            "schema": {
-                "properties": {
-                    **{f"date{n}": {"type": "array", "items": {"format": "date", "type": "string"}} for n in range(50)},
-                    **{f"amount{n}": {"type": "array", "items": {"type": "number"}} for n in range(50)},
-                }
-            },
         },
     },
     "FILTER": {
@@ -299,7 +271,7 @@ REF = "#/components/s"
 
 
 COMPUTED = (
-    *("ANALYZE", "CALCULATE", "EVALUATE", "EXTRACT", "FILTER", "GENERATE", "MAP", "MERGE", "NORMALIZE"),
+    *("ANALYZE", "CALCULATE", "EVALUATE", "FILTER", "GENERATE", "MAP", "MERGE", "NORMALIZE"),
     *("RANK", "TRANSFORM", "VALIDATE"),
 )
 """Methods whose work is a computation."""

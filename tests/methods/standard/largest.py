@@ -273,12 +273,6 @@ COMPUTED: Mapping[str, Large] = {
     "correlations": call("ANALYZE", target=NUMBERS, analysis_type="correlation"),
     "a text of rows": call("ANALYZE", target="\n".join(json.dumps(each) for each in ROWS)[: BODY // SHARE]),
     "items": call("ANALYZE", target="collection:rows"),
-    "fields": call(
-        "EXTRACT",
-        source=READ,
-        schema={"properties": {f"mail{n}": {"type": "string", "format": "email"} for n in range(100)}},
-    ),
-    "values of JSON": call("EXTRACT", source=ROWS[:1_500], schema=MANY_MEMBERS | {"properties": {"text": {}, "n": {}}}),
     "conditions": call("FILTER", data=ROWS, criteria=CONDITIONS),
     "an expression": call("FILTER", data=ROWS, criteria=EXPRESSION),
     "a text as CSV": call(
@@ -739,6 +733,7 @@ class Provided(TurnHost):
         anything: dict[str, Any] = {"type": "object", "additionalProperties": False}
         takes = {
             "TRANSLATE": ("content", "target_language", "source_language", "formality"),
+            "EXTRACT": ("source", "schema", "confidence_threshold"),
             "PREDICT": ("input", "model_id", "confidence_floor", "explain"),
             "CLASSIFY": ("items", "taxonomy", "multi_label", "confidence_threshold"),
             "GENERATE": ("output_type", "source", "format", "length", "style"),
@@ -796,6 +791,7 @@ CART = {
 MANY_TEXTS = [f"a{n}" for n in range(45_000 // SHARE)]
 CALLED_AGAIN = "x = 1\n" * (140_000 // SHARE)
 
+MEMBERS = MANY_MEMBERS["properties"]
 LABELS = [f"thing {n}" for n in range(100)]
 LABELLED = [{"label": f"thing {n}", "confidence": 0.5} for n in range(5)]
 
@@ -809,6 +805,14 @@ PROVIDED: Mapping[str, Large] = {
             {"predictions": [{"confidence": n % 9 / 10} for n in range(100_000 // SHARE)]},
             input=1,
             confidence_floor=0.5,
+        ),
+    ),
+    "EXTRACT": made(
+        "EXTRACT",
+        answering(
+            {"data": dict.fromkeys(MEMBERS, READ[:300]), "confidence": dict.fromkeys(MEMBERS, 0.5)},
+            source=READ,
+            schema=MANY_MEMBERS,
         ),
     ),
     "CLASSIFY": made(

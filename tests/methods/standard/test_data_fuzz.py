@@ -64,7 +64,18 @@ def with_result(call: dict[str, Any]) -> dict[str, Any]:
 
 CALLS: list[tuple[Work, dict[str, Any]]] = [
     (statistics.analyze, {"target": EXPENSES, "time_range": "2026-01-01/2026-03-31", "sensitivity": 0.5}),
-    (extraction.extract, {"source": CONTRACT, "schema": CONTRACT_SCHEMA, "confidence_threshold": 0.1}),
+    (
+        lambda call: extraction.check(with_result(call)),
+        {
+            "source": CONTRACT,
+            "schema": CONTRACT_SCHEMA | {"required": []},
+            "confidence_threshold": 0.4,
+            "found": {
+                "data": {"parties": ["Acme"], "dates": ["2026-01-01"]},
+                "confidence": {"parties": 0.5, "dates": 0.3},
+            },
+        },
+    ),
     (
         filter_records.filter_records,
         {"data": CATALOG, "criteria": {"any": [{"price": {"lt": 9}}, {"tags": {"contains": "x"}}]}},

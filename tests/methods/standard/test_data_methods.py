@@ -16,7 +16,6 @@ from agtphost.errors import Refusal
 from agtphost.methods.standard.pure import (
     classify,
     dates,
-    extraction,
     filter_records,
     formats,
     languages,
@@ -369,54 +368,6 @@ def test_what_cannot_be_analyzed(call: dict[str, Any], parameter: str) -> None:
     assert refused(statistics.analyze, call) == (422, parameter)
 
 
-# EXTRACT
-
-FIELDS: list[tuple[str, dict[str, Any], Any]] = [
-    ("due_date", {"type": "string", "format": "date"}, "2026-06-15"),
-    ("contact", {"type": "string", "format": "email"}, "ann@shop.example"),
-    ("total", {"type": "number"}, 1234.5),
-    ("invoice_number", {"type": "string"}, "INV-77"),
-    ("status", {"enum": ["open", "paid"]}, "paid"),
-    ("paid", {"type": "boolean"}, True),
-    ("items", {"type": "integer"}, 12),
-    ("reference", {"type": "string", "pattern": "^R[0-9]{4}$"}, "R4711"),
-    ("colours", {"type": "array", "items": {"type": "string"}}, ["red", "green", "blue"]),
-    ("site", {"type": "string", "format": "uri"}, "https://shop.example/a"),
-    ("shoe_size", {"type": "integer", "minimum": 100}, None),
-    ("ceo", {"type": "string"}, None),
-]
-INVOICE = """Invoice number: INV-77
-Due date: June 15, 2026; contact ann@shop.example or https://shop.example/a
-Total: EUR 1,234.50
-Status: Paid, with thanks
-Paid: yes
-Items: 12
-Our sign R4711.
-Colours: red, green and blue
-"""
-
-
-@each_row("name, schema, value", FIELDS)
-def test_what_is_extracted(name: str, schema: dict[str, Any], value: Any) -> None:
-    """METH-007: by label and by form; what is not there is not made up, and a low confidence can be left out."""
-    whole = {"type": "object", "properties": {name: schema}}
-    found = extraction.extract({"source": INVOICE, "schema": whole})
-    assert found["data"] == ({} if value is None else {name: value})
-    assert found["not_found"] == ([name] if value is None else [])
-    assert all(0 < each <= 1 for each in found["confidence"].values())
-    surest = {"source": INVOICE, "schema": whole, "confidence_threshold": 1}
-    assert extraction.extract(surest)["data"] == {}
-
-
-def test_what_a_schema_requires_is_there_or_refused() -> None:
-    """METH-007: the result follows the schema, or there is none."""
-    schema = {"type": "object", "properties": {"ceo": {"type": "string"}}, "required": ["ceo"]}
-    assert refused(extraction.extract, {"source": INVOICE, "schema": schema}) == (422, "source")
-    for wrong in ({"type": "string"}, {"type": "object", "properties": {"a": {"type": "x"}}}):
-        assert refused(extraction.extract, {"source": INVOICE, "schema": wrong}) == (422, "schema")
-    assert refused(extraction.extract, {"source": "x" * 200_001, "schema": schema}) == (422, "source")
-
-
 # NORMALIZE, RANK, CLASSIFY, EVALUATE, MERGE, GENERATE, VALIDATE
 
 DATES: list[tuple[str, str, str | None]] = [
@@ -592,13 +543,6 @@ LONG: dict[str, tuple[Work, dict[str, Any]]] = {
     "CLASSIFY": (classified, {"items": [row["name"] for row in ROWS], "taxonomy": ["item", "thing"]}),
     "NORMALIZE": (normalize.normalize, {"data": ["3 May 2026"] * 10_000, "type": "date"}),
     "VALIDATE": (validated, {"target": ROWS, "schema": {"type": "array", "items": {"required": ["price"]}}}),
-    "EXTRACT": (
-        extraction.extract,
-        {
-            "source": "The Supplier shall pay EUR 5.00 on 3 May 2026.\n" * 4_000,
-            "schema": {"type": "object", "properties": {"dates": {"type": "array", "items": {"format": "date"}}}},
-        },
-    ),
 }
 
 MOST = length(0.6, 0.2)

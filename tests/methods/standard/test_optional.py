@@ -19,20 +19,23 @@ SCHEMAS: dict[str, Any] = {
     "target_schema": {"type": "object", "properties": {"fullName": {}}},
 }
 FORM = {"type": "object", "properties": {"when": {"type": "string", "format": "date"}}}
-LABELLING = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {name: {} for name in ("items", "taxonomy", "multi_label", "confidence_threshold")},
-}
+EXTRACTED = {"data": {"when": "2026-05-06"}, "confidence": {"when": 0.9}}
 LABELLED = {"items": [{"labels": [{"label": desk, "confidence": 0.4} for desk in ("billing", "it")]}]}
 DESKS = {"billing": ["refund"], "it": ["printer"]}
+
+
+def taking(*names: str) -> dict[str, Any]:
+    """The input schema of a provider that takes a threshold too."""
+    properties: dict[str, Any] = {name: {} for name in (*names, "confidence_threshold")}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Transacting]:
     made = Transacting()
     made.agent("shelf", hosted=True)
-    made.endpoint("CLASSIFY", "/", lambda context: LABELLED, input_schema=LABELLING)
+    made.endpoint("CLASSIFY", "/", lambda context: LABELLED, input_schema=taking("items", "taxonomy", "multi_label"))
+    made.endpoint("EXTRACT", "/", lambda context: EXTRACTED, input_schema=taking("source", "schema"))
     made.endpoint("BOOK", "/dear", lambda context: {}, cost="USD=5, EUR=4")
     yield made
     made.close()

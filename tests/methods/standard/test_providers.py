@@ -112,12 +112,67 @@ def test_labels_are_of_the_taxonomy(labels: list[Any], more: dict[str, Any], kep
     assert ask(made, "CLASSIFY", items=["printer"], taxonomy=[]).result["parameter"] == "taxonomy"
 
 
-def test_without_a_provider_nothing_is_classified() -> None:
-    """METH-015: 503 that says what to bind, and the method is in no list."""
+INVOICE = {
+    "type": "object",
+    "properties": {
+        "due": {"type": "string", "format": "date"},
+        "total": {"type": "number"},
+        "customer": {"type": "object", "properties": {"name": {}, "city": {}}},
+    },
+    "required": ["total"],
+    "additionalProperties": False,
+}
+READ = {"due": "2026-06-15", "total": 12.5, "customer": {"name": "Ada", "city": "Graz"}}
+SURE = {"due": 0.9, "total": 1, "customer.name": 0.8, "customer.city": 0.2}
+EXTRACTED: list[tuple[Any, Any, dict[str, Any], Any]] = [
+    (READ, SURE, {}, READ),
+    (READ, SURE, {"confidence_threshold": 0.5}, {**READ, "customer": {"name": "Ada"}}),
+    (READ, SURE, {"confidence_threshold": 0.95}, {"total": 12.5, "customer": {}}),
+    ({**READ, "due": "soon"}, SURE, {}, {name: READ[name] for name in ("total", "customer")}),
+    ({**READ, "extra": 1}, {**SURE, "extra": 1}, {}, READ),
+    ({"due": "2026-06-15"}, {"due": 1}, {}, 422),
+    ({**READ, "total": "12"}, SURE, {}, 422),
+    (READ, {"due": 0.9}, {}, 500),
+    (READ, {**SURE, "due": 2}, {}, 500),
+    ([READ], SURE, {}, 500),
+]
+
+
+@each_row("data, sure, more, kept", EXTRACTED)
+def test_what_is_extracted_follows_the_schema(data: Any, sure: Any, more: dict[str, Any], kept: Any) -> None:
+    """METH-007: a confidence for each field, none below the threshold, and data that follows the caller's schema."""
+    names = ("source", "schema", "confidence_threshold")
+    made = host_with("EXTRACT", lambda given: {"data": data, "confidence": sure}, names=names)
+    answer = ask(made, "EXTRACT", source="Invoice", schema=INVOICE, **more)
+    if isinstance(kept, int):
+        assert answer.status == kept
+        return
+    assert (answer.status, answer.result["data"]) == (200, kept)
+    assert {place.partition(".")[0] for place in answer.result["confidence"]} >= {name for name in kept if kept[name]}
+    assert {*answer.result["not_found"]} >= INVOICE["properties"].keys() - kept.keys()
+
+
+def test_a_schema_is_looked_at_before_anything_is_extracted() -> None:
+    """METH-007: 422 that names the parameter, and no provider is asked."""
+    seen: list[Any] = []
+    made = host_with("EXTRACT", lambda given: seen.append(1) or {}, names=("source", "schema", "confidence_threshold"))
+    for wrong in ({"type": "string"}, {"type": "object", "properties": {"a": {"type": "x"}}}):
+        answer = ask(made, "EXTRACT", source="Invoice", schema=wrong)
+        assert (answer.status, answer.result["parameter"]) == (422, "schema")
+    for wrong in (" ", "x" * 200_001):
+        answer = ask(made, "EXTRACT", source=wrong, schema=INVOICE)
+        assert (answer.status, answer.result["parameter"]) == (422, "source")
+    assert seen == []
+
+
+@each_row("method", ["EXTRACT", "CLASSIFY"])
+def test_without_a_provider_nothing_is_guessed(method: str) -> None:
+    """METH-007, METH-015: 503 that says what to bind, and the method is in no list."""
     host = MemoryHost({"methods": {"standard": "*"}})
-    answer = host.call("CLASSIFY", "/", {"items": ["a"], "taxonomy": ["b"]}, caller=host.agent("caller"))
+    given = {"EXTRACT": {"source": "a", "schema": INVOICE}, "CLASSIFY": {"items": ["a"], "taxonomy": ["b"]}}[method]
+    answer = host.call(method, "/", given, caller=host.agent("caller"))
     assert (answer.status, answer.reason) == (503, "provider-missing")
-    assert "CLASSIFY" not in {each.method for each in host.core.services.registry.admitted_bindings()}
+    assert method not in {each.method for each in host.core.services.registry.admitted_bindings()}
 
 
 def test_of_several_predictions_the_sure_ones_are_left() -> None:

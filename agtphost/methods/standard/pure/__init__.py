@@ -14,8 +14,9 @@ dispatcher runs them: in a worker process where they may take long.
 - :mod:`.filter_records`: FILTER; :mod:`.rank`: RANK; :mod:`.classify`: checks around providers of CLASSIFY
 - :mod:`.statistics`: ANALYZE; :mod:`.calculate`: CALCULATE; :mod:`.scorecards`: EVALUATE; :mod:`.merge`: MERGE
 - :mod:`.map_fields`: MAP; :mod:`.transform`: TRANSFORM; :mod:`.normalize`: NORMALIZE
-- :mod:`.extraction`: EXTRACT; :mod:`.validate`: VALIDATE; :mod:`.templates`: GENERATE without a model
-- :mod:`.providers`: what holds around providers of TRANSLATE, PREDICT, CLASSIFY, GENERATE and RECOMMEND
+- :mod:`.extraction`: checks around providers of EXTRACT; :mod:`.validate`: VALIDATE
+- :mod:`.templates`: GENERATE without a model
+- :mod:`.providers`: what holds around providers of EXTRACT, TRANSLATE, PREDICT, CLASSIFY, GENERATE and RECOMMEND
 - :mod:`.collection_methods`: items of collections in place of data
 - :mod:`.handlers`: all of them as built-ins
 """

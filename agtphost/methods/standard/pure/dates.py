@@ -23,14 +23,6 @@ _FIGURES = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4}|[0-9]{2})", r
 _DAY_MONTH = re.compile(r"([0-9]{1,2})(?:st|nd|rd|th|\.)?(?: of| de)? ([^\W\d_]{3,10})\.?,?(?: de)? ([0-9]{4})")
 _MONTH_DAY = re.compile(r"([^\W\d_]{3,10})\.? ([0-9]{1,2})(?:st|nd|rd|th)?,? ([0-9]{4})")
 
-IN_TEXT = (
-    r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.]{5,15}(?:Z|[-+][0-9:]{5})?)?\b"
-    r"|\b[0-9]{1,2}(?:st|nd|rd|th|\.)? (?:of )?[A-Z][a-zéûä]{2,9}\.?,? [0-9]{4}\b"
-    r"|\b[A-Z][a-zéûä]{2,9}\.? [0-9]{1,2}(?:st|nd|rd|th)?,? [0-9]{4}\b"
-    r"|\b[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{4}\b"
-)
-"""What may be a date inside of a text, for RE2."""
-
 
 class DateError(ValueError):
     """A text that is not a date, or is ambiguous; the message says which."""

@@ -295,7 +295,6 @@ def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
     engine = parts.search.without_store()
     return {
         "ANALYZE": Pure("analyze", named="target", collections=kept),
-        "EXTRACT": Pure("extract"),
         "FILTER": Pure("filter", named="data", collections=kept),
         "VALIDATE": Validate(parts),
         "TRANSFORM": Pure("transform"),

@@ -1,6 +1,6 @@
 """
-What holds around providers of TRANSLATE, PREDICT, CLASSIFY, GENERATE and RECOMMEND (methods v01 sections 4.5, 4.7, 4.9,
-4.12, 4.13).
+What holds around providers of EXTRACT, TRANSLATE, PREDICT, CLASSIFY, GENERATE and RECOMMEND (methods v01 sections 4.1,
+4.5, 4.7, 4.9, 4.12, 4.13).
 
 A provider is an endpoint of the operator's on ``METHOD /``: a function, a recipe, an MCP tool or an HTTPS service. The
 host cannot know whether a translation is right; it does know that a language tag is one, that an answer with
@@ -54,6 +54,12 @@ class ProviderRule:
     def check_result(self, context: BuiltInContext, result: dict[str, Any]) -> Answer:
         """Return the answer from the provider's result."""
         raise NotImplementedError
+
+
+class Extracting(ProviderRule):
+    """The rule of EXTRACT: the data follows the caller's schema, and each field has a confidence."""
+
+    function = "extract"
 
 
 class Classifying(ProviderRule):
@@ -251,6 +257,7 @@ def _available(wanted: bool) -> Callable[[Any], bool]:
 def rules(now: Callable[[], float]) -> Mapping[str, ProviderRule]:
     """Return the rules for what a provider answers, by method."""
     return {
+        "EXTRACT": Extracting(),
         "TRANSLATE": Translating(),
         "PREDICT": Predicting(),
         "CLASSIFY": Classifying(),
