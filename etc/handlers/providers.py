@@ -75,5 +75,26 @@ def _read(said: str, kind: Mapping[str, Any]) -> object:
     return said if kind.get("type", "string") == "string" else None
 
 
+SHORT = {"cust": "customer", "no": "number", "qty": "quantity", "amt": "amount", "addr": "address", "tel": "phone"}
+
+
+def pair_fields(ctx: EndpointContext) -> dict[str, object]:
+    """MAP by meaning: fields whose names have words in common, once short ones are written out."""
+    words = {
+        side: {
+            each["field"]: {SHORT.get(word, word) for word in map(str.lower, re.findall("[A-Z]?[a-z]+", each["field"]))}
+            for each in ctx.input[side]
+        }
+        for side in ("source", "target")
+    }
+    fields = [
+        {"source": source, "target": target, "confidence": len(one & other) / len(one | other)}
+        for source, one in words["source"].items()
+        for target, other in words["target"].items()
+        if one & other
+    ]
+    return {"fields": fields}
+
+
 def _words(value: Any) -> set[str]:
     return set(re.findall(r"[^\W_]+", str(value).lower()))

@@ -65,7 +65,7 @@ def test_a_small_call_pays_for_no_process() -> None:
         ("ANALYZE", {"target": [1, 2, 3, 4, 50]}),
         ("MERGE", {"sources": [{"a": 1}, {"b": 2}], "strategy": "union"}),
         ("NORMALIZE", {"type": "date", "data": "31.12.2026"}),
-        ("MAP", {"source_schema": ["order_no"], "target_schema": ["order_number"]}),
+        ("MAP", {"source_schema": ["order_no"], "target_schema": ["order_no"]}),
     ]
     for method, given in calls:
         answer = host.call(method, "/", given, caller=caller)

@@ -341,11 +341,6 @@ COMPUTED: Mapping[str, Large] = {
     ),
     "an example": call("GENERATE", output_type="json", source=MANY_MEMBERS),
     "names": call("MAP", source_schema=MANY_MEMBERS, target_schema=[f"the_{n}_member" for n in range(200)]),
-    "letters": call(
-        "MAP",
-        source_schema=[f"a{n}{'xyz' * 20}" for n in range(200)],
-        target_schema=[f"{'zyx' * 20}{n}" for n in range(200)],
-    ),
     "two sources": call("MERGE", sources=[ROWS[::2], ROWS[1::2]], strategy="union"),
     "fifty sources": call("MERGE", sources=[ROWS[n::50] for n in range(50)], strategy="latest"),
     "conflicts": call("MERGE", sources=[ROWS[:3_000], [{**each, "n": -1} for each in ROWS[:3_000]]], strategy="union"),

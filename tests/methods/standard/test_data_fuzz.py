@@ -83,7 +83,16 @@ CALLS: list[tuple[Work, dict[str, Any]]] = [
     (filter_records.filter_records, {"data": CATALOG, "criteria": "contains(tags, 'audio') && price < `200`"}),
     (transform.transform, {"source": CATALOG, "target_format": PRICED, "mapping": {"cost.net": "price"}}),
     (transform.transform, {"source": "a,b\n1,2\n", "target_format": "yaml", "mapping": {"x.y": "a"}}),
-    (map_fields.map_fields, {"source_schema": VENDOR, "target_schema": CANONICAL, "unmapped_policy": "preserve"}),
+    (
+        lambda call: map_fields.map_fields({**with_result(call), "strategy": call.get("strategy", "exact")}),
+        {
+            "source_schema": VENDOR,
+            "target_schema": CANONICAL,
+            "unmapped_policy": "preserve",
+            "strategy": "custom",
+            "found": {"fields": [{"source": "qty", "target": "quantity", "confidence": 1, "basis": "a list"}]},
+        },
+    ),
     (normalize.normalize, {"data": ["3 May 2026", "03/04/2026", "31.12.99"], "type": "date", "locale": "en-US"}),
     (normalize.normalize, {"data": ["5 ft", "2 kg"], "type": "unit"}),
     (rank.rank_by_numbers, {"items": CATALOG, "criterion": {"weights": {"price": -1}}, "limit": 2}),

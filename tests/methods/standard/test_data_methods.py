@@ -302,26 +302,37 @@ def test_what_cannot_be_transformed(call: dict[str, Any], parameter: str) -> Non
 
 
 def test_mappings() -> None:
-    """METH-034: strategies and policies; and what is preserved comes along."""
+    """METH-034: equal names correspond; policies; and what is preserved comes along."""
     call = {"source_schema": ["id", "surname", "extra"], "target_schema": ["id", "last_name", "phone"]}
-    exact = map_fields.map_fields({**call, "strategy": "exact"})
+
+    def mapped(*pairs: tuple[str, str, float], **more: Any) -> dict[str, Any]:
+        fields = [{"source": source, "target": target, "confidence": sure} for source, target, sure in pairs]
+        given = {"call": {**call, **more}, "strategy": "semantic", "found": {"fields": fields}}
+        return dict(map_fields.map_fields(given)["result"])
+
+    exact = map_fields.map_fields({"call": call, "strategy": "exact"})["result"]
     assert [(each["source"], each["confidence"]) for each in exact["mapping"]["fields"]] == [("id", 1.0)]
-    found = map_fields.map_fields(call)
+    assert exact["unmapped"] == {"source": ["surname", "extra"], "target": ["last_name", "phone"]}
+    (asked, *_) = map_fields.map_fields({"call": call, "strategy": "semantic"})["asked"]["target"]
+    assert asked == {"field": "id", "type": "", "description": ""}
+    found = mapped(("id", "id", 1), ("extra", "last_name", 0.2), ("surname", "last_name", 0.9), ("id", "phone", 0.5))
     assert {each["target"]: each["source"] for each in found["mapping"]["fields"]} == {
         "id": "id",
         "last_name": "surname",
     }
     assert found["unmapped"] == {"source": ["extra"], "target": ["phone"]}
-    assert "unmapped" not in map_fields.map_fields({**call, "unmapped_policy": "ignore"})
-    kept = map_fields.map_fields({**call, "unmapped_policy": "preserve"})
+    assert mapped(("gone", "id", 1), ("id", "gone", 1))["mapping"]["fields"] == []
+    assert "unmapped" not in mapped(unmapped_policy="ignore")
+    kept = mapped(("id", "id", 1), ("surname", "last_name", 1), unmapped_policy="preserve")
     record = {"id": 1, "surname": "Ng", "extra": [2]}
     given = {"source": record, "target_format": "json", "mapping": kept}
     assert transform.transform(given)["data"] == {"id": 1, "last_name": "Ng", "extra": [2]}
-    with pytest.raises(Refusal) as caught:
-        map_fields.map_fields({**call, "strategy": "custom"})
-    assert caught.value.status == 503
+    for wrong in ([1], [{"source": "id", "target": "id"}], [{"source": 1, "target": "id", "confidence": 1}], "id"):
+        whole = {"call": call, "strategy": "custom", "found": {"fields": wrong}}
+        assert "fault" in map_fields.map_fields(whole), wrong
     for wrong in (5, [], {}, [str(n) for n in range(201)], [1]):
-        assert refused(map_fields.map_fields, {**call, "source_schema": wrong}) == (422, "source_schema")
+        call["source_schema"] = wrong  # type: ignore[assignment]
+        assert refused(map_fields.map_fields, {"call": call, "strategy": "exact"}) == (422, "source_schema")
 
 
 # ANALYZE

@@ -36,6 +36,7 @@ def host() -> Iterator[Transacting]:
     made.agent("shelf", hosted=True)
     made.endpoint("CLASSIFY", "/", lambda context: LABELLED, input_schema=taking("items", "taxonomy", "multi_label"))
     made.endpoint("EXTRACT", "/", lambda context: EXTRACTED, input_schema=taking("source", "schema"))
+    made.endpoint("MAP", "/semantic", lambda context: {"fields": []}, {"source": {}, "target": {}})
     made.endpoint("BOOK", "/dear", lambda context: {}, cost="USD=5, EUR=4")
     yield made
     made.close()

@@ -233,6 +233,33 @@ def test_what_is_generated_is_what_was_asked_for() -> None:
     assert ask(made, "GENERATE", output_type="poem").status == 422
 
 
+def test_what_fields_mean_is_a_providers() -> None:
+    """METH-034: ``MAP /semantic`` and ``MAP /custom`` of the operator say what equal names do not."""
+    host = MemoryHost({"methods": {"standard": "*"}})
+    caller = host.agent("caller")
+    call = {"source_schema": ["id", "qty"], "target_schema": {"id": "string", "quantity": "integer"}}
+
+    def mapped(**more: Any) -> Any:
+        return host.call("MAP", "/", {**call, **more}, caller=caller)
+
+    assert mapped().result["unmapped"] == {"source": ["qty"], "target": ["quantity"]}
+    assert mapped().result["strategy"] == "exact"
+    for strategy in ("semantic", "custom"):
+        refused = mapped(strategy=strategy)
+        assert (refused.status, refused.reason, refused.result["path"]) == (503, "provider-missing", f"/{strategy}")
+        assert f"MAP /{strategy}" in refused.result["remedy"]
+    host = MemoryHost({"methods": {"standard": "*"}})
+    caller, answers = host.agent("caller"), [{"source": "qty", "target": "quantity", "confidence": 0.8}]
+    schema = {"type": "object", "additionalProperties": False, "properties": {"source": ANY, "target": ANY}}
+    host.endpoint("MAP", "/semantic", lambda context: {"fields": answers}, input_schema=schema)
+    answer = mapped()
+    assert answer.result["strategy"] == "semantic"
+    assert answer.result["mapping"]["fields"] == [{**answers[0], "type": "integer"}]
+    assert mapped(strategy="exact").result["mapping"]["fields"][0]["basis"] == "the same name"
+    answers[0]["confidence"] = 2
+    assert mapped().status == 500
+
+
 def test_an_address_is_a_providers() -> None:
     """METH-012: ``NORMALIZE /address`` of the operator is asked for addresses, and for nothing else."""
     host = MemoryHost({"methods": {"standard": "*"}})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from agtphost.contract.schemas import TooCostly
 from agtphost.dispatch import generated_code
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Overstepped
 from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.pure import (
     collection_methods,
@@ -31,14 +31,12 @@ from agtphost.methods.standard.services import MethodServices
 from agtphost.search.engine import BM25, SearchEngine
 from agtphost.search.index import Index, SearchQuery
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.sorted_blocks import Snapshot
 from agtphost.vocabulary.steps import Executor
 
 COLLECTION = "collection:"
 """Before the name of a collection, in place of data."""
-
-MEANT = 100
-"""Texts of one call that are searched for by meaning; where there are more, words decide."""
 
 EMBEDDED = 500
 """Items of one call that are given vectors."""
@@ -124,43 +122,56 @@ class Rank:
         return rank.listed_by(call, items, found)
 
 
+def require_provider(parts: MethodServices, context: BuiltInContext, path: str, work: str) -> None:
+    """
+    Require an operator's endpoint for the part of a method that a host cannot do itself.
+
+    :param path: where it is bound.
+    :param work: what the call asks for.
+    :raises Refusal: 503 where none is bound.
+    """
+    if parts.find(context.method, path) is None:
+        raise Refusal(
+            Reason.PROVIDER_MISSING,
+            f"{work} needs a provider, and none is bound.",
+            remedy=f"The operator has to bind an endpoint to {context.method} {path}: a function, a recipe, an MCP "
+            "tool or an HTTPS service.",
+            details={"method": context.method, "path": path},
+        )
+
+
 @implementer(IBuiltInHandler)
 class Map:
-    """The handler of MAP."""
+    """
+    The handler of MAP: by equal names; the other strategies need an operator's endpoint on a path of their name.
+
+    Without a strategy it is ``semantic`` where that has an endpoint, and else ``exact``.
+    """
 
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, engine: SearchEngine, offload: Executor) -> None:
-        self._engine = engine
-        self._offload = offload
+    def __init__(self, parts: MethodServices) -> None:
+        self._parts = parts
 
     def handle(self, context: BuiltInContext) -> Any:
         call = context.input
-        if self._engine.name != BM25 and call.get("strategy", "semantic") == "semantic":
-            sources, targets = map_fields.fields_of(call, "source_schema"), map_fields.fields_of(call, "target_schema")
-            if len(targets) <= MEANT:
-                return self._by_meaning(call, sources, targets)
-        return Computation(function="map", given=call)
+        usual = "exact" if self._parts.find(context.method, "/semantic") is None else "semantic"
+        strategy = parameters.choice(call, "strategy", map_fields.STRATEGIES, usual)
+        given = {"call": call, "strategy": strategy}
+        if strategy != "exact":
+            require_provider(self._parts, context, f"/{strategy}", f"The strategy {strategy}")
+        return Computation(function="map", given=given, finish=lambda made: self._finish(context, given, made))
 
-    async def _by_meaning(
-        self, call: Mapping[str, Any], sources: Sequence[map_fields.Field], targets: Sequence[map_fields.Field]
-    ) -> Any:
-        texts = [f"{target.words} {target.description}".strip() for target in targets]
-        engine, found = await _search_texts(self._engine, Index(map_fields.entries(sources)), texts, len(sources))
-        return await self._offload(map_fields.map_fields, call, dict(enumerate(found)), engine)
+    def _finish(self, context: BuiltInContext, given: Mapping[str, Any], made: Mapping[str, Any]) -> Any:
+        if "fault" in made:
+            raise Overstepped(made["fault"])
+        return made["result"] if "result" in made else self._ask(context, given, made["asked"])
 
-
-async def _search_texts(
-    engine: SearchEngine, index: Index, texts: Sequence[str], limit: int
-) -> tuple[str, list[dict[int, float]]]:
-    """Return the engine that ranked, and for each text the numbers of entries with their scores."""
-    found, name = [], engine.name
-    for text in texts:
-        answer = await engine.search(index, SearchQuery(text=text, limit=limit))
-        name = BM25 if answer.engine == BM25 else name
-        found.append(dict(answer.hits))
-    return name, found
+    async def _ask(self, context: BuiltInContext, given: Mapping[str, Any], asked: Mapping[str, Any]) -> Any:
+        found = await context.invoke(context.method, f"/{given['strategy']}", asked)
+        whole = {**given, "found": found}
+        return Computation(function="map", given=whole, finish=lambda made: self._finish(context, whole, made))
 
 
 @implementer(IBuiltInHandler)
@@ -304,5 +315,5 @@ def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
         "EVALUATE": Pure("evaluate"),
         "GENERATE": Pure("generate"),
         "MERGE": Pure("merge", named="sources", collections=kept),
-        "MAP": Map(engine, offload),
+        "MAP": Map(parts),
     }

@@ -5,59 +5,26 @@ A mapping is data, which TRANSFORM takes as it is::
 
     {"fields": [{"source": "cust_name", "target": "customer.name", "type": "string", "confidence": 0.9}],
      "preserve": false}
+
+Fields with the same name correspond. Which others do is for a provider to say, of the strategy ``semantic`` or
+``custom``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
-from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import material
-from agtphost.search.index import SearchEntry
-from agtphost.search.word_stems import split_name, terms
-from agtphost.vocabulary.reasons import Reason
 
 STRATEGIES = ("exact", "semantic", "custom")
 POLICIES = ("ignore", "flag", "preserve")
 MAX_FIELDS = 200
 MAX_DEPTH = 8
-MAX_SPELT = 2_500
-"""Pairs of fields whose letters are compared, which takes long, where they have no words in common."""
-
-LEAST = 0.45
-"""The least confidence of a correspondence."""
 
 TYPES = ("string", "number", "integer", "boolean")
-
-_SHORT = {
-    "addr": "address",
-    "amt": "amount",
-    "cust": "customer",
-    "desc": "description",
-    "dob": "birth date",
-    "fname": "first name",
-    "lname": "last name",
-    "mail": "email",
-    "no": "number",
-    "nr": "number",
-    "num": "number",
-    "org": "organization",
-    "ph": "phone",
-    "prod": "product",
-    "qty": "quantity",
-    "ref": "reference",
-    "tel": "phone",
-    "zip": "postal code",
-    "postcode": "postal code",
-    "surname": "last name",
-    "sku": "product id",
-    "identifier": "id",
-}
-"""Words that stand for others in names of fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +37,9 @@ class Field:
 
     description: str
 
-    @property
-    def words(self) -> str:
-        """The field's name in words."""
-        words = (word.lower() for word in split_name(self.place).split())
-        return " ".join(_SHORT.get(word, word) for word in words)
+    def to_json(self) -> dict[str, str]:
+        """Return the field as a provider gets it."""
+        return {"field": self.place, "type": self.type, "description": self.description}
 
 
 def fields_of(call: Mapping[str, Any], name: str) -> list[Field]:
@@ -136,108 +101,71 @@ def _type_of(value: Any) -> str:
     return {str: "", int: "integer", float: "number"}.get(type(value), "")
 
 
-def entries(fields: Sequence[Field]) -> list[SearchEntry]:
-    """Return the fields as entries of a search, in their order."""
-    return [SearchEntry(field.words, field.description) for field in fields]
-
-
-Similar = Mapping[int, Mapping[int, float]]
-"""For numbers of target fields the numbers of source fields that a search found, with scores from 0 to 1."""
-
-
-def map_fields(call: Mapping[str, Any], similar: Similar | None = None, engine: str = "") -> dict[str, Any]:
+def map_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return the result of MAP.
+    Return the result of MAP; or, for a provider that was not asked yet, the fields that it gets.
 
-    :param call: ``source_schema`` and ``target_schema``; ``strategy``: ``exact`` (equal names) or ``semantic``;
-        ``unmapped_policy``: ``flag`` (lists unmapped fields), ``ignore``, or ``preserve`` (TRANSFORM carries
-        them over as they are).
-    :param similar: what a search by meaning found.
-    :raises Refusal: 422 for anything else; 503 for ``custom``, which is an operator's endpoint.
+    :param given: ``call``: ``source_schema`` and ``target_schema``, ``unmapped_policy``: ``flag`` (lists unmapped
+        fields), ``ignore``, or ``preserve`` (TRANSFORM carries them over as they are); ``strategy``: ``exact`` (the
+        same names), or a provider's; ``found``: the provider's result, with ``fields`` that each have ``source``,
+        ``target``, ``confidence`` and possibly ``basis``.
+    :return: ``asked``: the fields of both schemas; or ``result``; or the ``fault`` of the provider.
+    :raises agtphost.errors.Refusal: 422 for parameters of another form.
     """
+    call, strategy = given["call"], given["strategy"]
     sources, targets = fields_of(call, "source_schema"), fields_of(call, "target_schema")
-    strategy = parameters.choice(call, "strategy", STRATEGIES, "semantic")
     policy = parameters.choice(call, "unmapped_policy", POLICIES, "flag")
-    if strategy == "custom":
-        raise Refusal(
-            Reason.PROVIDER_MISSING,
-            "The host itself provides only the strategies exact and semantic.",
-            details={"parameter": "strategy"},
-        )
-    pairs = _pairs(sources, targets, similar or {}, exact=strategy == "exact")
-    fields = [
-        {
-            "source": sources[source].place,
-            "target": targets[target].place,
-            **({"type": targets[target].type} if targets[target].type else {}),
-            "confidence": round(score, 4),
-            "basis": basis,
+    if strategy == "exact":
+        there = {source.place for source in sources}
+        offered = [
+            {"source": target.place, "target": target.place, "confidence": 1.0, "basis": "the same name"}
+            for target in targets
+            if target.place in there
+        ]
+    elif "found" not in given:
+        return {
+            "asked": {"source": [each.to_json() for each in sources], "target": [each.to_json() for each in targets]}
         }
-        for target, (source, score, basis) in sorted(pairs.items())
-    ]
+    else:
+        offered = given["found"].get("fields")
+        if not isinstance(offered, list) or not all(map(_is_pair, offered)):
+            return {"fault": "its result has no fields that are a source and a target with a confidence from 0 to 1"}
+    pairs = _pairs(sources, targets, offered)
     result: dict[str, Any] = {
-        "mapping": {"fields": fields, "preserve": policy == "preserve"},
+        "mapping": {"fields": pairs, "preserve": policy == "preserve"},
         "strategy": strategy,
         "unmapped_policy": policy,
     }
-    if engine:
-        result["engine"] = engine
     if policy != "ignore":
-        used = {source for source, _, _ in pairs.values()}
         result["unmapped"] = {
-            "source": [field.place for number, field in enumerate(sources) if number not in used],
-            "target": [field.place for number, field in enumerate(targets) if number not in pairs],
+            side: [field.place for field in fields if field.place not in {pair[side] for pair in pairs}]
+            for side, fields in (("source", sources), ("target", targets))
         }
-    return result
+    return {"result": result}
 
 
-Pair = tuple[int, float, str]
+def _is_pair(offered: Any) -> bool:
+    if not isinstance(offered, Mapping) or not all(isinstance(offered.get(side), str) for side in ("source", "target")):
+        return False
+    confidence = material.number(offered.get("confidence"))
+    return confidence is not None and 0 <= confidence <= 1
 
 
-def _pairs(sources: Sequence[Field], targets: Sequence[Field], similar: Similar, *, exact: bool) -> dict[int, Pair]:
-    """Pair target fields with source fields, each used at most once, the surest first."""
-    offered: list[tuple[float, int, int, str]] = []
-    said = [({*terms(field.words)}, field.words) for field in sources]
-    spelt = len(sources) * len(targets) <= MAX_SPELT
-    for number, target in enumerate(targets):
-        words, name = {*terms(target.words)}, target.words
-        for other, source in enumerate(sources):
-            if source.place == target.place:
-                offered.append((1.0, other, number, "the same name"))
-            elif not exact:
-                score, basis = _similarity(said[other], (words, name), similar.get(number, {}).get(other, 0.0), spelt)
-                if source.type and target.type and not _convertible(source.type, target.type):
-                    score *= 0.6
-                if score >= LEAST:
-                    offered.append((score, other, number, basis))
-    offered.sort(key=lambda each: (-each[0], each[2], each[1]))
-    pairs: dict[int, Pair] = {}
-    used: set[int] = set()
-    for score, source_number, target_number, basis in offered:
-        if source_number not in used and target_number not in pairs:
-            pairs[target_number] = source_number, score, basis
-            used.add(source_number)
-    return pairs
-
-
-def _similarity(
-    one: tuple[set[str], str], other: tuple[set[str], str], meaning: float, spelt: bool
-) -> tuple[float, str]:
-    """Return how similar two fields are, and the reason."""
-    if one[0] and one[0] == other[0]:
-        return 0.95, "the same words"
-    shared = one[0] & other[0]
-    words = 0.9 * len(shared) / max(len(one[0] | other[0]), 1)
-    if shared and min(len(one[0]), len(other[0])) == len(shared):
-        words = max(words, 0.6 + 0.2 * len(shared) / max(len(one[0]), len(other[0])))
-    letters = 0.0
-    if spelt and words < LEAST and one[1][:1] == other[1][:1]:
-        letters = 0.75 * SequenceMatcher(None, one[1][:64], other[1][:64]).ratio()
-    return max((words, "words in common"), (0.9 * meaning, "the search"), (letters, "similar letters"))
-
-
-def _convertible(one: str, other: str) -> bool:
-    return one == other or "string" in (one, other) or {one, other} == {"number", "integer"}
+def _pairs(
+    sources: Sequence[Field], targets: Sequence[Field], offered: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the fields of the mapping in the targets' order: each field of both schemas at most once, the surest."""
+    free = {source.place for source in sources}
+    known = {target.place: target.type for target in targets}
+    found: dict[str, dict[str, Any]] = {}
+    for each in sorted(offered, key=lambda each: -each["confidence"]):
+        source, target = each["source"], each["target"]
+        if source in free and target in known and target not in found:
+            free.remove(source)
+            typed = {"type": known[target]} if known[target] else {}
+            basis = {"basis": each["basis"][:256]} if isinstance(each.get("basis"), str) else {}
+            found[target] = {"source": source, "target": target, **typed, "confidence": each["confidence"], **basis}
+    return [found[place] for place in known if place in found]
 
 
 # Records converted
