@@ -75,6 +75,18 @@ def _read(said: str, kind: Mapping[str, Any]) -> object:
     return said if kind.get("type", "string") == "string" else None
 
 
+def score_keywords(ctx: EndpointContext) -> dict[str, object]:
+    """EVALUATE: the share of a criterion's keywords that the target has, in any order."""
+    scores = []
+    for each in ctx.input["criteria"]:
+        target, keywords = ctx.input["target"], each["keywords"]
+        words = _words(target.get(each["member"], target))
+        found = [word for word in keywords if _words(word) <= words]
+        said = f"It has {len(found)} of {len(keywords)} keywords."
+        scores.append({"score": len(found) / len(keywords), "rationale": said})
+    return {"scores": scores}
+
+
 SHORT = {"cust": "customer", "no": "number", "qty": "quantity", "amt": "amount", "addr": "address", "tel": "phone"}
 
 

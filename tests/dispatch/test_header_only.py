@@ -207,7 +207,7 @@ ROWS: Mapping[tuple[str, str], Sequence[Ask]] = {
     ("NORMALIZE", "/"): [ask("NORMALIZE", "/", {"data": VAULT, "type": "date"})],
     ("RANK", "/"): [ask("RANK", "/", {"items": [{"text": "a"}], "criterion": "text"})],
     ("CALCULATE", "/"): [ask("CALCULATE", "/", {"expression": {"op": "negate", "args": [1]}, "inputs": {}})],
-    ("EVALUATE", "/"): [ask("EVALUATE", "/", {"target": VAULT, "criteria": [{"name": "c", "keywords": ["zq"]}]})],
+    ("EVALUATE", "/"): [ask("EVALUATE", "/", {"target": VAULT, "criteria": [{"name": "c", "meets": {"text": "zq"}}]})],
     ("GENERATE", "/"): [ask("GENERATE", "/", {"output_type": "text", "source": VAULT})],
     ("MAP", "/"): [ask("MAP", "/", {"source_schema": {"properties": {}}, "target_schema": {"properties": {}}})],
     ("CHECK", "/"): [ask("CHECK", "/", {"target": "host"})],

@@ -92,9 +92,11 @@ COSTLY: Mapping[str, Mapping[str, Callable[[], Given]]] = {
         },
     },
     "EVALUATE": {
-        "keywords in a text": lambda: {
-            "target": words(20_000),
-            "criteria": [{"name": f"c{n}", "keywords": [f"word{n * 50 + k}" for k in range(50)]} for n in range(100)],
+        "values": lambda: {
+            "target": {"n": "v59"},
+            "criteria": [
+                {"name": f"c{n}", "member": "n", "values": {f"v{k}": k / 60 for k in range(60)}} for n in range(100)
+            ],
         },
         "conditions": lambda: {
             "target": {"tags": [f"t{n}" for n in range(16_000)]},

@@ -315,11 +315,6 @@ COMPUTED: Mapping[str, Large] = {
         },
         inputs={"rows": ROWS[:4_000], "e": 7},
     ),
-    "a scorecard": call(
-        "EVALUATE",
-        target=READ,
-        criteria=[{"name": f"c{n}", "keywords": [f"mail{k}" for k in range(50)]} for n in range(100)],
-    ),
     "an object": call(
         "EVALUATE",
         target={"rows": ROWS[:1_000], **{f"m{n}": n for n in range(100)}},
@@ -689,7 +684,10 @@ def mixed(count: int) -> list[dict[str, Any]]:
         ("MERGE", {"sources": ["collection:rows", room[:1]]}),
         ("FETCH", {"resource_id": "/agents"}),
         ("FIND", {"criteria": "hosted", "limit": 100}),
-        ("EVALUATE", {"target": "text " * 500, "criteria": [{"name": f"c{n}", "keywords": ["a"]} for n in range(100)]}),
+        (
+            "EVALUATE",
+            {"target": {"n": 5}, "criteria": [{"name": f"c{n}", "member": "n", "scale": 9} for n in range(100)]},
+        ),
     ]
     return [{"method": method, "path": "/", "parameters": each} for method, each in given * 3]
 

@@ -23,7 +23,7 @@ from agtphost.host import root
 from agtphost.testing import Answer
 from tests.measuring import measured
 from tests.methods.standard.full import most
-from tests.methods.standard.largest import ROWS, TEXT
+from tests.methods.standard.largest import ROWS
 from tests.methods.standard.turns import TurnHost
 from tests.programmes import length
 from tests.rows import each_row
@@ -47,8 +47,8 @@ def soon() -> float:
 LONG = {
     "ANALYZE": {"target": ROWS},
     "EVALUATE": {
-        "target": TEXT[:200_000],
-        "criteria": [{"name": f"c{n}", "keywords": ["mail", "due"]} for n in range(10)],
+        "target": {"rows": ROWS},
+        "criteria": [{"name": f"c{n}", "meets": {"rows": {"contains": f"x{n}"}}} for n in range(10)],
     },
     "MERGE": {"sources": [ROWS[::2], ROWS[1::2]], "strategy": "union"},
     "NORMALIZE": {"data": ["31.12.2026"] * length(2_000, 9_000), "type": "date"},

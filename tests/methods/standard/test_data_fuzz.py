@@ -105,7 +105,15 @@ CALLS: list[tuple[Work, dict[str, Any]]] = [
         },
     ),
     (Calculator({}).calculate, {"expression": SUM, "inputs": {"l": [{"p": "1.5"}, {"p": 2}]}, "precision": 2}),
-    (scorecards.evaluate, {"target": {"price": 3, "x": "a", "t": "y z"}, "criteria": SCORED, "weights": [1, 2, 3]}),
+    (
+        lambda call: scorecards.evaluate(with_result(call)),
+        {
+            "target": {"price": 3, "x": "a", "t": "y z"},
+            "criteria": SCORED,
+            "weights": [1, 2, 3],
+            "found": {"scores": [{"score": 0.5, "rationale": "half of it"}]},
+        },
+    ),
     (merge.merge, {"sources": [[{"id": 1, "a": 2}], [{"id": 1, "a": 3}]], "conflict_resolution": {"key": "id"}}),
     (merge.merge, {"sources": [{"a": {"b": 1}}, {"a": {"b": 2}}], "strategy": "union"}),
     (templates.generate, {"output_type": "html", "source": OPENAPI}),

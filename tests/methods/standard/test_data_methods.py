@@ -45,6 +45,11 @@ def classified(call: Mapping[str, Any]) -> dict[str, Any]:
     return classify.check({"call": call, "found": found})
 
 
+def evaluated(call: Mapping[str, Any]) -> dict[str, Any]:
+    """EVALUATE without a provider."""
+    return scorecards.evaluate({"call": call})
+
+
 calculated = Calculator({"gross": {"op": "percent", "args": [{"var": "net"}, 120]}}).calculate
 validated = validate.Validator(Catalog.load()).validate
 
@@ -448,12 +453,13 @@ def test_language_tags() -> None:
         (classified, {"items": ["a"], "taxonomy": [{"label": 5}]}, "taxonomy"),
         (classified, {"items": ["a"], "taxonomy": [str(n) for n in range(101)]}, "taxonomy"),
         (classified, {"items": ["a"] * 10_000, "taxonomy": [str(n) for n in range(50)]}, "items"),
-        (scorecards.evaluate, {"target": {}, "criteria": []}, "criteria"),
-        (scorecards.evaluate, {"target": {}, "criteria": [{"name": "a", "best": 1, "scale": 2}]}, "criteria"),
-        (scorecards.evaluate, {"target": {}, "criteria": ["a"], "weights": {"b": 1}}, "weights"),
-        (scorecards.evaluate, {"target": {}, "criteria": ["a"], "weights": {"a": -1}}, "weights"),
-        (scorecards.evaluate, {"target": {}, "criteria": ["a"], "rubric": {}}, "rubric"),
-        (scorecards.evaluate, {"target": 5, "criteria": ["a"]}, "target"),
+        (evaluated, {"target": {}, "criteria": []}, "criteria"),
+        (evaluated, {"target": {}, "criteria": [{"name": "a", "best": 1, "scale": 2}]}, "criteria"),
+        (evaluated, {"target": {}, "criteria": ["a"], "weights": {"b": 1}}, "weights"),
+        (evaluated, {"target": {}, "criteria": ["a"], "weights": {"a": -1}}, "weights"),
+        (evaluated, {"target": {}, "criteria": ["a"], "rubric": {}}, "rubric"),
+        (evaluated, {"target": 5, "criteria": ["a"]}, "target"),
+        (evaluated, {"target": "a", "criteria": [{"name": "a", "keywords": "a"}]}, "criteria"),
         (merge.merge, {"sources": [{}]}, "sources"),
         (merge.merge, {"sources": [{}, []]}, "sources"),
         (merge.merge, {"sources": [{"a": 1}, {"a": 2}], "strategy": "latest"}, "conflict_resolution"),

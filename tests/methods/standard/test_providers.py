@@ -260,6 +260,36 @@ def test_what_fields_mean_is_a_providers() -> None:
     assert mapped().status == 500
 
 
+def test_keywords_are_scored_by_a_provider() -> None:
+    """METH-017: ``EVALUATE /keywords`` of the operator scores them, together with what a criterion declares."""
+    call = {
+        "target": {"text": "on time", "price": 2},
+        "criteria": [{"name": "text", "keywords": ["punctual"]}, {"name": "price", "best": 0, "worst": 4}],
+    }
+    host = MemoryHost({"methods": {"standard": "*"}})
+    refused = host.call("EVALUATE", "/", call, caller=host.agent("caller"))
+    assert (refused.status, refused.reason, refused.result["path"]) == (503, "provider-missing", "/keywords")
+    host, seen = MemoryHost({"methods": {"standard": "*"}}), []
+    schema = {"type": "object", "additionalProperties": False, "properties": {"target": ANY, "criteria": ANY}}
+    scores: list[dict[str, Any]] = [{"score": 1, "rationale": "On time is punctual."}]
+
+    def answer(context: Any) -> Any:
+        seen.append(context.input)
+        return {"scores": scores}
+
+    host.endpoint("EVALUATE", "/keywords", answer, input_schema=schema)
+    caller = host.agent("caller")
+    found = host.call("EVALUATE", "/", call, caller=caller).result
+    assert [(each["score"], each["rationale"][:7]) for each in found["scores"]] == [(1, "On time"), (0.5, "2 lies ")]
+    assert found["composite"] == 0.75
+    criteria = [{"name": "text", "member": "text", "keywords": ["punctual"]}]
+    assert seen == [{"target": call["target"], "criteria": criteria}]
+    assert host.call("EVALUATE", "/", {**call, "criteria": ["price"]}, caller=caller).status == 200 and len(seen) == 1
+    for wrong in ([], [{"score": 2}], [{}]):
+        scores[:] = wrong
+        assert host.call("EVALUATE", "/", call, caller=caller).status == 500
+
+
 def test_an_address_is_a_providers() -> None:
     """METH-012: ``NORMALIZE /address`` of the operator is asked for addresses, and for nothing else."""
     host = MemoryHost({"methods": {"standard": "*"}})

@@ -122,56 +122,71 @@ class Rank:
         return rank.listed_by(call, items, found)
 
 
-def require_provider(parts: MethodServices, context: BuiltInContext, path: str, work: str) -> None:
-    """
-    Require an operator's endpoint for the part of a method that a host cannot do itself.
-
-    :param path: where it is bound.
-    :param work: what the call asks for.
-    :raises Refusal: 503 where none is bound.
-    """
-    if parts.find(context.method, path) is None:
-        raise Refusal(
-            Reason.PROVIDER_MISSING,
-            f"{work} needs a provider, and none is bound.",
-            remedy=f"The operator has to bind an endpoint to {context.method} {path}: a function, a recipe, an MCP "
-            "tool or an HTTPS service.",
-            details={"method": context.method, "path": path},
-        )
-
-
 @implementer(IBuiltInHandler)
-class Map:
+class Judged:
     """
-    The handler of MAP: by equal names; the other strategies need an operator's endpoint on a path of their name.
+    Answers by a registered function, which may ask a provider for what a host cannot do itself.
 
-    Without a strategy it is ``semantic`` where that has an endpoint, and else ``exact``.
+    The function returns ``asked`` for the provider, ``result``, or the ``fault`` of what the provider ``found``.
+
+    :param path: where the operator binds the provider.
+    :param work: what needs it.
     """
 
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, parts: MethodServices) -> None:
+    def __init__(self, parts: MethodServices, function: str, path: str = "", work: str = "") -> None:
         self._parts = parts
+        self._function = function
+        self._path = path
+        self._work = work
 
     def handle(self, context: BuiltInContext) -> Any:
-        call = context.input
+        return self._compute(context, {"call": context.input}, self._path)
+
+    def _compute(self, context: BuiltInContext, given: Mapping[str, Any], path: str) -> Computation:
+        def finish(made: Mapping[str, Any]) -> Any:
+            if "fault" in made:
+                raise Overstepped(made["fault"])
+            return made["result"] if "result" in made else self._ask(context, given, path, made["asked"])
+
+        return Computation(function=self._function, given=given, finish=finish)
+
+    async def _ask(self, context: BuiltInContext, given: Mapping[str, Any], path: str, asked: Mapping[str, Any]) -> Any:
+        self._require_provider(context, path, self._work)
+        found = await context.invoke(context.method, path, asked)
+        return self._compute(context, {**given, "found": found}, path)
+
+    def _require_provider(self, context: BuiltInContext, path: str, work: str) -> None:
+        """
+        Require a provider.
+
+        :raises Refusal: 503 where none is bound.
+        """
+        if self._parts.find(context.method, path) is None:
+            raise Refusal(
+                Reason.PROVIDER_MISSING,
+                f"{work} needs a provider, and none is bound.",
+                remedy=f"The operator has to bind an endpoint to {context.method} {path}: a function, a recipe, an MCP "
+                "tool or an HTTPS service.",
+                details={"method": context.method, "path": path},
+            )
+
+
+class Map(Judged):
+    """
+    The handler of MAP: by equal names; the other strategies need a provider on a path of their name.
+
+    Without a strategy it is ``semantic`` where that has a provider, and else ``exact``.
+    """
+
+    def handle(self, context: BuiltInContext) -> Any:
         usual = "exact" if self._parts.find(context.method, "/semantic") is None else "semantic"
-        strategy = parameters.choice(call, "strategy", map_fields.STRATEGIES, usual)
-        given = {"call": call, "strategy": strategy}
+        strategy = parameters.choice(context.input, "strategy", map_fields.STRATEGIES, usual)
         if strategy != "exact":
-            require_provider(self._parts, context, f"/{strategy}", f"The strategy {strategy}")
-        return Computation(function="map", given=given, finish=lambda made: self._finish(context, given, made))
-
-    def _finish(self, context: BuiltInContext, given: Mapping[str, Any], made: Mapping[str, Any]) -> Any:
-        if "fault" in made:
-            raise Overstepped(made["fault"])
-        return made["result"] if "result" in made else self._ask(context, given, made["asked"])
-
-    async def _ask(self, context: BuiltInContext, given: Mapping[str, Any], asked: Mapping[str, Any]) -> Any:
-        found = await context.invoke(context.method, f"/{given['strategy']}", asked)
-        whole = {**given, "found": found}
-        return Computation(function="map", given=whole, finish=lambda made: self._finish(context, whole, made))
+            self._require_provider(context, f"/{strategy}", f"The strategy {strategy}")
+        return self._compute(context, {"call": context.input, "strategy": strategy}, f"/{strategy}")
 
 
 @implementer(IBuiltInHandler)
@@ -312,8 +327,8 @@ def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
         "NORMALIZE": Normalize(parts),
         "RANK": Rank(engine, offload),
         "CALCULATE": Calculate(parts.config.methods.formulas),
-        "EVALUATE": Pure("evaluate"),
+        "EVALUATE": Judged(parts, "evaluate", "/keywords", "A criterion with keywords"),
         "GENERATE": Pure("generate"),
         "MERGE": Pure("merge", named="sources", collections=kept),
-        "MAP": Map(parts),
+        "MAP": Map(parts, "map"),
     }

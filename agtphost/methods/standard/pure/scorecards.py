@@ -1,26 +1,24 @@
-"""EVALUATE: a target against a scorecard, with a score and a reason for each criterion (methods v01 section 4.11)."""
+"""
+EVALUATE: a target against a scorecard, with a score and a reason for each criterion (methods v01 section 4.11).
+
+Scores that a criterion declares are computed here; how well a text covers ``keywords`` is for a provider to say.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from agtphost.handlers import parameters
-from agtphost.methods.cognitive.relevance import said_in
 from agtphost.methods.standard.pure import criteria as conditions
 from agtphost.methods.standard.pure import material
-from agtphost.search.word_stems import terms
 
 MAX_CRITERIA = 100
 RUBRIC = (("excellent", 0.85), ("good", 0.7), ("fair", 0.5), ("poor", 0.0))
 _WAYS = ("best", "values", "keywords", "meets", "scale")
 
 EXAMPLE = 'Send [{"name": "price", "best": 1000, "worst": 5000}, {"name": "references", "scale": 10}].'
-
-Stems = Callable[[str], frozenset[str]]
-"""The stems of a text's words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,17 +31,20 @@ class Score:
     why: str
 
 
-def evaluate(call: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate(given: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return the result of EVALUATE.
+    Return the result of EVALUATE; or, for a provider that was not asked yet, what it is asked.
 
-    :param call: ``target``, an object or a text; ``criteria``, each with a name, the ``member`` of the target that it
-        is about (its name, where that is missing) and one way to score it: ``best`` and ``worst`` (numbers),
-        ``scale`` (the largest number), ``values`` (scores from 0 to 1 by value), ``keywords`` (the share of them that
-        occurs), ``meets`` (criteria as of FILTER, for the whole target); ``weights`` by name; ``rubric``: labels
-        with the least composite that earns them.
-    :raises agtphost.errors.Refusal: 422 for anything else.
+    :param given: ``call``: ``target``, an object or a text; ``criteria``, each with a name, the ``member`` of the
+        target that it is about (its name, where that is missing) and one way to score it: ``best`` and ``worst``
+        (numbers), ``scale`` (the largest number), ``values`` (scores from 0 to 1 by value), ``meets`` (criteria as of
+        FILTER, for the whole target), or ``keywords``, which a provider scores; ``weights`` by name; ``rubric``:
+        labels with the least composite that earns them. ``found``: the provider's result, with ``scores`` that each
+        have a ``score`` and possibly a ``rationale``.
+    :return: ``asked``: the target, and the criteria with keywords; or ``result``; or the ``fault`` of the provider.
+    :raises agtphost.errors.Refusal: 422 for parameters of another form.
     """
+    call = given["call"]
     target = material.require(call, "target")
     if isinstance(target, str):
         target = {"text": material.text(call, "target")}
@@ -52,30 +53,45 @@ def evaluate(call: Mapping[str, Any]) -> dict[str, Any]:
     listed = _criteria(call)
     weights = _weights(call, [name for name, _ in listed])
     rubric = _rubric(call)
-    scores = []
+    found = {name: _score(target, name, criterion) for name, criterion in listed}
+    judged = [(name, criterion) for name, criterion in listed if found[name] is None]
+    if judged and "found" not in given:
+        asked = [
+            {"name": name, "member": each.get("member", name), "keywords": each["keywords"]} for name, each in judged
+        ]
+        return {"asked": {"target": target, "criteria": asked}}
+    offered = given["found"].get("scores") if judged else []
+    if not isinstance(offered, list) or len(offered) != len(judged) or not all(map(_is_score, offered)):
+        return {"fault": "its result does not have one of scores from 0 to 1 for each criterion"}
+    for (name, _), each in zip(judged, offered, strict=True):
+        found[name] = Score(value=float(each["score"]), why=str(each.get("rationale") or "A provider says so.")[:1_000])
+    scores: list[dict[str, Any]] = []
     composite = 0.0
-    # A long text has to be taken apart, and a hundred criteria may be about the same one.
-    stems: Stems = lru_cache(1_024)(lambda text: frozenset(terms(text)))
-    for name, criterion in listed:
-        found = _score(target, name, criterion, stems)
-        composite += weights[name] * found.value
-        label = _label(found.value, rubric)
+    for name, score in found.items():
+        assert score is not None
+        composite += weights[name] * score.value
         scores.append(
             {
                 "criterion": name,
-                "score": round(found.value, 4),
+                "score": round(score.value, 4),
                 "weight": round(weights[name], 4),
-                "label": label,
-                "rationale": found.why,
+                "label": _label(score.value, rubric),
+                "rationale": score.why,
             }
         )
     composite = round(composite, 4)
-    return {
+    result = {
         "scores": scores,
         "composite": composite,
         "label": _label(composite, rubric),
         "rationale": _narrative(scores, composite, _label(composite, rubric)),
     }
+    return {"result": result}
+
+
+def _is_score(offered: Any) -> bool:
+    score = material.number(offered.get("score")) if isinstance(offered, Mapping) else None
+    return score is not None and 0 <= score <= 1
 
 
 def _criteria(call: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -145,7 +161,8 @@ def _label(score: float, rubric: Sequence[tuple[str, float]]) -> str:
     return next((label for label, least in rubric if score >= least), rubric[-1][0])
 
 
-def _score(target: Mapping[str, Any], name: str, criterion: Mapping[str, Any], stems: Stems) -> Score:
+def _score(target: Mapping[str, Any], name: str, criterion: Mapping[str, Any]) -> Score | None:
+    """Return the score of a criterion; None for a provider to score."""
     ways = [way for way in _WAYS if way in criterion]
     if len(ways) > 1 or not criterion.keys() <= {"name", "member", "worst", "description", *_WAYS}:
         raise _criteria_error(f"The criterion {name[:64]!r} has more than one way to be scored, or members of none.")
@@ -155,9 +172,12 @@ def _score(target: Mapping[str, Any], name: str, criterion: Mapping[str, Any], s
     member = criterion.get("member", name)
     if not material.is_place(member):
         raise _criteria_error(f"The criterion {name[:64]!r} is about no member.")
+    if ways == ["keywords"]:
+        keywords = criterion["keywords"]
+        if not isinstance(keywords, list) or not 0 < len(keywords) <= MAX_CRITERIA or not all(map(_is_text, keywords)):
+            raise _criteria_error(f"The criterion {name[:64]!r} has no list of keywords.")
+        return None
     value = material.at(target, member)
-    if value is material.MISSING and ways == ["keywords"]:
-        value = target
     if value is material.MISSING or value is None:
         return Score(value=0.0, why=f"The target does not say {member[:64]!r}.")
     match ways:
@@ -165,8 +185,6 @@ def _score(target: Mapping[str, Any], name: str, criterion: Mapping[str, Any], s
             return _score_range(name, value, criterion)
         case ["values"]:
             return _score_values(name, value, criterion["values"])
-        case ["keywords"]:
-            return _score_keywords(name, value, criterion["keywords"], stems)
         case _:
             return _score_scale(name, value, criterion.get("scale", 1))
 
@@ -193,18 +211,6 @@ def _score_values(name: str, value: Any, values: Any) -> Score:
     if score is None:
         return Score(value=0.0, why=f"{said[:64]!r} is none of {', '.join(map(repr, values))[:200]}.")
     return Score(value=score, why=f"{said[:64]!r} counts {score:g}.")
-
-
-def _score_keywords(name: str, value: Any, keywords: Any, stems: Stems) -> Score:
-    if not isinstance(keywords, list) or not 0 < len(keywords) <= MAX_CRITERIA or not all(map(_is_text, keywords)):
-        raise _criteria_error(f"The criterion {name[:64]!r} has no list of keywords.")
-    there = stems(said_in(value)[: material.MAX_TEXT])
-    found = [word for word in keywords if stems(word) and stems(word) <= there]
-    missing = [word for word in keywords if word not in found]
-    why = f"It says {len(found)} of {len(keywords)} keywords"
-    return Score(
-        value=len(found) / len(keywords), why=f"{why}; not {', '.join(missing)[:200]}." if missing else f"{why}."
-    )
 
 
 def _score_scale(name: str, value: Any, scale: Any) -> Score:
