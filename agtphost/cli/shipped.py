@@ -15,7 +15,7 @@ from agtphost.vocabulary.tomltext import string_text
 _PACKAGE = Path(agtphost.__file__).parent
 _IN_CHECKOUT = {"sample": "etc", "docs": "docs"}
 
-SAMPLE = ("agents", "endpoints", "handlers", "mcp", "proposals", "recipes.toml")
+SAMPLE = ("agents", "endpoints", "handlers", "mcp", "methods", "proposals", "recipes.toml")
 """Files and directories of the sample, besides ``host.toml``, that a deployment copies."""
 
 
