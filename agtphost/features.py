@@ -8,7 +8,7 @@ table ``[feature.NAME]``, where NAME is that of the entry point; one of the host
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.config.faults import ConfigFault
 from agtphost.contract.binding import Binding
+from agtphost.contract.carried_call import ToolAddress
+from agtphost.contract.policy import MethodPolicy
 from agtphost.dispatch.interfaces import IDispatcher, IOperatorGate
 from agtphost.dispatch.tracing import Tracer
 from agtphost.handlers.authorization import Authorization
@@ -30,8 +32,26 @@ from agtphost.identity.directory import IAgentDirectory
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.identity.peer import PeerCertificate
 from agtphost.stores.record_store import IRecordStore
+from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.steps import Executor
 from agtphost.vocabulary.vitals import Vitals
+
+
+class IBindingTable(Interface):
+    """
+    What can be called under one configuration.
+
+    Bindings are known once all features are built, so :meth:`IFeature.build` may keep their readers and not call them.
+    """
+
+    catalog: Catalog = Attribute("Catalog: the methods that exist")
+    policy: MethodPolicy = Attribute("MethodPolicy: those that the operator admits, and their aliases")
+
+    def methods_at(path: str) -> Sequence[str]:
+        """Return the methods bound on a path, sorted; empty if the path is unknown."""
+
+    def bindings_at(path: str) -> Sequence[Binding]:
+        """Return what is bound on a path; see :meth:`agtphost.contract.endpoint_table.EndpointTable.bindings_at`."""
 
 
 class IRunningHost(Interface):
@@ -52,6 +72,12 @@ class IRunningHost(Interface):
 
     async def read_manifest() -> Mapping[str, Any]:
         """Return the published manifest of the host's own endpoints, as callers read it who may not see all of it."""
+
+    def render_agis_summary() -> bytes | None:
+        """Return ``agis.json`` (AGIS v01 section 12.2); None if anonymous clients may not see it."""
+
+    def tool_address(upstream: str, tool: str) -> ToolAddress:
+        """Return where a tool is called, without a check that there is one; see ``IToolAddresses``."""
 
     def check_principal(token: str) -> str:
         """
@@ -108,8 +134,8 @@ class Services:
     directory: IAgentDirectory
     """The agents of this configuration."""
 
-    methods: Collection[str]
-    """Every method that the catalog and the policy of this configuration know."""
+    table: IBindingTable
+    """What can be called under this configuration."""
 
     host: IRunningHost
     """The host under whatever configuration is in force; for what runs, not for :meth:`IFeature.build`."""

@@ -72,7 +72,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"audit", "config", "contract", "dispatch", "handlers", "identity", "methods", "search", "upstream", "wire"},
     "client": EVERYONE | {"agis", "config", "contract", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
-    "gateway": EVERYONE | {"contract", "http", "identity", "protocols", "wire"},
+    "gateway": EVERYONE
+    | {"config", "contract", "features", "http", "http_clients", "identity", "methods", "protocols", "wire"},
     # The views import less: PAGE_VIEWS.
     "page": EVERYONE | {"audit", "config", "contract", "features", "handlers", "http", "identity", "methods", "wire"},
     # What a host tells in numbers: it asks parts for what they are, and does not know whose they are.
@@ -117,7 +118,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "compute",
         "cluster",
         "features",
-        "gateway",
         "http_clients",
     },
     # What fronts have in common that are features, or are to become some; `http` itself knows no configuration.
@@ -140,7 +140,7 @@ What the page imports but for its feature and its methods: a view shows and does
 is for the filter language, which has one parser.
 """
 
-FEATURES = {"mcp", "metrics", "page", "traces", "witnessing"}
+FEATURES = {"gateway", "mcp", "metrics", "page", "traces", "witnessing"}
 """Rooms that the host takes as features, by their entry points."""
 
 TWISTED_FREE = {"agis", "vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
@@ -287,6 +287,7 @@ def test_features_are_given_few_things() -> None:
         ("host", "from agtphost.witnessing.feature import witness_bindings"),
         ("host", "from agtphost.page.feature import mask_configuration"),
         ("host", "from agtphost.mcp.front import McpFrontResource"),
+        ("host", "from agtphost.gateway.translation import TranslationRules"),
         ("metrics", "from agtphost.traces.service import TraceService"),
         ("http", "from agtphost.dispatch.dispatcher import Dispatcher"),
         ("http", "from agtphost.config import load"),
@@ -423,7 +424,7 @@ OLD_MODULES: Mapping[str, str] = {
     "cli": "reach",
     "client": "greetings",
     "http": "gateway gateway_documents gateway_events translation tool_calls viewer_files",
-    "host": "uptake handling materials traces metrics witnesses page http_clients mcp_front",
+    "host": "uptake handling materials traces metrics witnesses page http_clients mcp_front gateway own_documents",
     "methods": "page oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",

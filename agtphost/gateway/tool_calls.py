@@ -7,12 +7,11 @@ called ``fetch``. Whether the tool exists, and for whom, is decided as for every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from agtphost.contract.carried_call import CarriedCall, ToolAddress
 from agtphost.errors import Refusal
-from agtphost.iagtp import IToolAddresses
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.tool_paths import is_tool_path, parse_tool_path
 from agtphost.wire.events import Enclosed
@@ -25,25 +24,6 @@ VERB = "POST"
 
 OTHER_VERBS = frozenset({"GET", "PUT", "PATCH", "DELETE", "QUERY"})
 """HTTP methods that no tool accepts; QUERY is one of HTTP too, which OpenAPI 3.2 describes."""
-
-
-def tool_addresses(adapters: Iterable[IToolAddresses], unknown: AddressFinder) -> AddressFinder:
-    """
-    Return a function that finds the addresses of tools.
-
-    :param adapters: asked in this order; the first one with an upstream of the name decides.
-    :param unknown: returns the address for an unknown upstream, where the call is refused.
-    """
-    known = tuple(adapters)
-
-    def address(upstream: str, tool: str) -> ToolAddress:
-        for adapter in known:
-            found: ToolAddress | None = adapter.address_of(upstream, tool)
-            if found is not None:
-                return found
-        return unknown(upstream, tool)
-
-    return address
 
 
 def address_of(path: str, address: AddressFinder) -> ToolAddress | None:

@@ -40,8 +40,7 @@ Services:
 - :mod:`.ordered_services`, with :mod:`.drain_delay`: start and stop in order; :mod:`.service_manager`: notifications
   to systemd
 - :mod:`.listener`: listeners of AGTP, and the ready line; :mod:`.surfaces`: listeners of HTTP, for :mod:`.bootstrap`,
-  :mod:`.own_documents`, :mod:`.agis`, :mod:`.a2a_front`, :mod:`.gateway`, :mod:`.registry_http`
-  and features
+  :mod:`.agis`, :mod:`.a2a_front`, :mod:`.registry_http` and features
 - :mod:`.vitals_reader`: the host's vital signs
 - :mod:`.clock_watch`: jumps of the system's clock, put on record
 - :mod:`.periodic`: the base class of services that check something periodically

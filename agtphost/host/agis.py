@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twisted.logger import Logger
 
 from agtphost.config import Config
 from agtphost.config.agis import AgisSection
-from agtphost.config.presence import namespace_of, root_of
+from agtphost.config.presence import mcp_front_url, namespace_of, root_of
+from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.errors import Problem
+from agtphost.iagtp import IPayloadAdapter
 from agtphost.negotiation.data_classes import is_negotiable
+from agtphost.vocabulary import jsontext
 
 if TYPE_CHECKING:
     from agtphost.agis.service import AgisService
@@ -110,3 +113,57 @@ def _findings(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[tuple[i
             hint=hint,
         )
         yield finding.rule.number, finding.severity is not Severity.ERROR, problem
+
+
+def summary_renderer(
+    config: Config,
+    endpoints: Sequence[Endpoint],
+    admitted: Callable[[], Iterable[Binding]],
+    adapters: Sequence[IPayloadAdapter],
+    version: Callable[[], str],
+) -> Callable[[], bytes | None]:
+    """
+    Return a function that renders ``agis.json`` (AGIS v01 section 12.2).
+
+    The function returns None if anonymous clients may not see the document.
+
+    :param endpoints: the operator's.
+    :param admitted: returns every binding whose method the policy admits.
+    :param adapters: those whose tools are published.
+    :param version: returns the version of what is published.
+    """
+    from agtphost.agis.summary import agis_summary
+
+    def summary() -> bytes | None:
+        if not config.policies.anonymous_discovery:
+            return None
+        bound = [binding for binding in admitted() if binding.tier == "B"]
+        tools = [tool for adapter in adapters for tool in adapter.tools()]
+        blocks = [(binding.method, binding.details.get("semantic", {})) for binding in bound]
+        return jsontext.encode(
+            agis_summary(
+                service=config.agis.service or config.host.server_id,
+                root=root_of(config),
+                domain=config.agis.domain or None,
+                namespace=namespace_of(config),
+                related=config.agis.related,
+                endpoints=[(method, *_consequence(block)) for method, block in blocks],
+                tools=bool(tools),
+                tools_list=mcp_front_url(config),
+                negotiable=is_negotiable(config, endpoints),
+                confirms=any(binding.approval for binding in (*bound, *tools)),
+                data_classes=[entry.name for entry in config.data_class],
+                anonymous=True,
+                version=version(),
+            )
+        )
+
+    return summary
+
+
+def _consequence(block: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return what an endpoint is able to do, in the terms of AGIS, and whether it only reads."""
+    from agtphost.agis.endpoints import capability_of
+
+    impact = str(block.get("impact", ""))
+    return capability_of(str(block.get("capability", "mechanics")), impact), impact == "informational"

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 
 from agtphost.cluster.pod_label import PodLabel
 from agtphost.cluster.process_reports import ProcessReporter
-from agtphost.host import a2a_front, gateway, registry_http
+from agtphost.host import a2a_front, registry_http
 from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.agents import restore
@@ -283,8 +283,8 @@ def _outside_services(
     if fronted is not None and listed is not None:
         # Both protocols serve their card at the same path (HAIDIP-002).
         fronted.resource.other = listed.resource
-    known = bootstrap(config, lambda: generations.core.summary())
-    served = (known, fronted, listed, *generations.core.features.surfaces, _gateway(services, generations))
+    known = bootstrap(config, services.lasting.host.render_agis_summary)
+    served = (known, fronted, listed, *generations.core.features.surfaces)
     yield from http_services(reactor, config, filter(None, served), RefusalRecorder(front), loaded.https)
     yield listening
     if quic is not None:
@@ -341,15 +341,6 @@ def _a2a_front(services: HostServices, generations: Generations) -> ServedSurfac
     resource = a2a_front.a2a_front(services.reactor, facts, generations.front, services.loaded.key, tasks)
     _follow(generations, resource, lambda core: core.front)
     return a2a_front.build_surface(resource)
-
-
-def _gateway(services: HostServices, generations: Generations) -> ServedSurface | None:
-    facts = generations.core.gateway
-    if facts is None:
-        return None
-    resource = gateway.build_gateway(facts, generations.front, services.config)
-    _follow(generations, resource, lambda core: core.gateway)
-    return gateway.build_surface(resource)
 
 
 def _registry(generations: Generations) -> ServedSurface | None:

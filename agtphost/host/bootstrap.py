@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from agtphost.config import Config
 from agtphost.config.presence import bootstrap_facts
 from agtphost.config.surfaces import AGIS, WELLKNOWN
-from agtphost.host.own_documents import Summary
 from agtphost.http.bootstrap_document import PATH, DomainFacts, encode_document
 from agtphost.http.served_surface import ServedSurface
 from agtphost.http.static_pages import PageTable, StaticPage
 
 
-def bootstrap(config: Config, summary: Summary) -> ServedSurface | None:
+def bootstrap(config: Config, summary: Callable[[], bytes | None]) -> ServedSurface | None:
     """
     Return the surface of ``[wellknown]``, or None where it is not served.
 

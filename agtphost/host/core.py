@@ -7,18 +7,16 @@ from dataclasses import dataclass
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.prices import PriceList
-from agtphost.gateway.gateway import GatewayFacts
 from agtphost.host.a2a_front import front_facts
 from agtphost.host.admission import Admission, build_admission
+from agtphost.host.agis import summary_renderer
 from agtphost.host.features import NO_FEATURES, FeatureSet, add_targets, build_features
-from agtphost.host.gateway import gateway_facts
 from agtphost.host.grant_bindings import configure_grants
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, build_disclosure, built_in_methods
 from agtphost.host.negotiation import build_negotiator
 from agtphost.host.orchestration import observe_configuration
-from agtphost.host.own_documents import Summary, own_documents, summary_renderer
 from agtphost.host.registry_http import registry_facts
 from agtphost.host.services import HostServices
 from agtphost.host.standard import apply_tables
@@ -48,13 +46,8 @@ class Core:
     front: A2aFrontFacts | None
     """The facts of the A2A front, or None without one."""
 
-    gateway: GatewayFacts | None
-    """The facts of the HTTP gateway, or None without one."""
     registry: RegistryFacts | None
     """The facts of the registry over HTTP, or None where it is not served."""
-
-    summary: Summary
-    """Return the content of ``/.well-known/agis.json``, or None if anonymous clients may not see it."""
 
     @property
     def features(self) -> FeatureSet:
@@ -70,11 +63,18 @@ class Core:
         self.services.lasting.host.turn_to(
             self.services.config,
             admission.dispatcher,
-            lambda: self.connected.services,
+            self.connected,
             self.features.witness_keys,
             self.services.certificate_counts,
             self.shown.publication,
             admission.principal,
+            summary_renderer(
+                self.services.config,
+                self.services.loaded.endpoints,
+                self.services.registry.admitted_bindings,
+                self.shown.adapters,
+                self.shown.publication.current_version,
+            ),
         )
 
 
@@ -163,7 +163,6 @@ def _compose_steps(
         connected.web.a2a,
         table.match,
     )
-    summary, hosted = summary_renderer(services, shown), list(loaded.directory.list_hosted())
     return Core(
         services=services,
         connected=connected,
@@ -174,10 +173,5 @@ def _compose_steps(
         admission=admission,
         bound=bound,
         front=front,
-        gateway=gateway_facts(
-            *(config, loaded, admission.principal, own_documents(config, summary, hosted), connected.adapters),
-            table,
-        ),
         registry=registry_facts(config, loaded.directory, admission.principal),
-        summary=summary,
     )

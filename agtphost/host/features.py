@@ -122,7 +122,7 @@ def _services(services: HostServices) -> Services:
         authorization=services.authorization,
         key=loaded.key,
         directory=loaded.directory,
-        methods=frozenset({*loaded.catalog.methods, *loaded.policy.custom}),
+        table=services.registry,
         host=services.lasting.host,
     )
 

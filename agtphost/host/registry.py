@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from zope.interface import implementer
+
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint_table import EndpointTable, Match
 from agtphost.contract.policy import MethodPolicy
+from agtphost.features import IBindingTable
 from agtphost.handlers.built_in import Target
 from agtphost.host.bindings import methods_of, units_of
 from agtphost.methods.inspection.inspect import OWN_TARGETS
 from agtphost.methods.inspection.several import SEVERAL
+from agtphost.vocabulary.catalog import Catalog
 
 VITALS = "vitals"
 """The target of INSPECT that is added last, once the whole host is assembled."""
@@ -19,6 +23,7 @@ RESERVED_TARGETS = frozenset({*OWN_TARGETS, SEVERAL, VITALS})
 """Targets of the host that :attr:`BindingRegistry.targets` does not have while a configuration is built."""
 
 
+@implementer(IBindingTable)
 class BindingRegistry:
     """
     The bindings of a host.
@@ -29,8 +34,9 @@ class BindingRegistry:
     :param policy: decides which methods are admitted.
     """
 
-    def __init__(self, policy: MethodPolicy) -> None:
-        self._policy = policy
+    def __init__(self, catalog: Catalog, policy: MethodPolicy) -> None:
+        self.catalog = catalog
+        self.policy = policy
         self._targets: dict[str, Target] = {}
         self._built_ins: tuple[Binding, ...] = ()
         self._endpoints: tuple[Binding, ...] = ()
@@ -78,9 +84,7 @@ class BindingRegistry:
 
     def admitted_bindings(self) -> list[Binding]:
         """Return the bindings whose method the policy admits; lists show these."""
-        return [
-            binding for binding in self.all_bindings() if not binding.absent and self._policy.admits(binding.method)
-        ]
+        return [binding for binding in self.all_bindings() if not binding.absent and self.policy.admits(binding.method)]
 
     def methods(self) -> Sequence[str]:
         """Return every admitted method that something is bound to, in the order of first appearance."""
@@ -89,6 +93,16 @@ class BindingRegistry:
     def units(self) -> frozenset[str]:
         """Return the units in which bindings state a cost; a Budget-Limit may use only these."""
         return units_of(self.admitted_bindings())
+
+    def methods_at(self, path: str) -> Sequence[str]:
+        """Return the methods bound on a path, sorted; empty if the path is unknown."""
+        assert self._table is not None, "asked before everything is known"
+        return self._table.methods_at(path)
+
+    def bindings_at(self, path: str) -> Sequence[Binding]:
+        """Return what is bound on a path."""
+        assert self._table is not None, "asked before everything is known"
+        return self._table.bindings_at(path)
 
     def match(self, method: str, path: str) -> Match | None:
         """Return what a method on a path is bound to."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from zope.interface import implementer
 
+from agtphost.adapters.mcp.bindings import tool_address
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.client.manifests import MAX_TOKENS
 from agtphost.config import Config
+from agtphost.contract.carried_call import ToolAddress
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.running_calls import RunningCalls
 from agtphost.features import IRunningHost
 from agtphost.host.publication import Publication
 from agtphost.http_clients import principal_check
-from agtphost.iagtp import IDispatcher, IGate
+from agtphost.iagtp import IDispatcher, IGate, IToolAddresses
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import PeerCertificate
 from agtphost.methods.inspection.traffic import Traffic
@@ -40,6 +42,16 @@ class Front:
         self.turn_away = dispatcher.turn_away
 
 
+class ConnectedUpstreams(Protocol):
+    """The part of :class:`agtphost.host.upstreams.Upstreams` that is used here."""
+
+    @property
+    def services(self) -> Sequence[UpstreamService]: ...
+
+    @property
+    def adapters(self) -> Sequence[IToolAddresses]: ...
+
+
 @implementer(IRunningHost)
 class RunningHost:
     """The host under the configuration in force; see :class:`agtphost.features.IRunningHost`."""
@@ -60,20 +72,22 @@ class RunningHost:
         self,
         config: Config,
         dispatcher: Dispatcher,
-        upstreams: Callable[[], Sequence[UpstreamService]],
+        connected: ConnectedUpstreams,
         witness_keys: Callable[[], Sequence[tuple[str, VerifyingKey]]],
         is_valid: Callable[[PeerCertificate], bool],
         publication: Publication,
         principal: IGate | None,
+        render_agis_summary: Callable[[], bytes | None],
     ) -> None:
         """Show a configuration that comes into force."""
         self.config = config
         self.dispatcher.turn_to(dispatcher)
-        self._upstreams = upstreams
+        self._connected = connected
         self._witness_keys = witness_keys
         self._is_valid = is_valid
         self._publication = publication
         self._principal = principal
+        self._render_agis_summary = render_agis_summary
 
     def read_vitals_with(self, reader: VitalsReader) -> None:
         """Read vital signs with this reader from now on."""
@@ -111,6 +125,18 @@ class RunningHost:
             self._decoded = known = octets, jsontext.decode(octets, max_tokens=MAX_TOKENS)
         return known[1]
 
+    def render_agis_summary(self) -> bytes | None:
+        """Return ``agis.json``; None if anonymous clients may not see it."""
+        return self._render_agis_summary()
+
+    def tool_address(self, upstream: str, tool: str) -> ToolAddress:
+        """Return where a tool is called; the first adapter with an upstream of the name decides."""
+        for adapter in self._connected.adapters:
+            found: ToolAddress | None = adapter.address_of(upstream, tool)
+            if found is not None:
+                return found
+        return tool_address(upstream, tool)
+
     def check_principal(self, token: str) -> str:
         """Verify a token of an identity provider."""
         assert self._principal is not None, "only a configuration with identity providers has clients with their tokens"
@@ -126,7 +152,7 @@ class RunningHost:
 
     def restart_upstream(self, name: str) -> bool:
         """Restart an upstream; an idle one starts at its next call."""
-        service = next((each for each in self._upstreams() if str(each.name) == name), None)
+        service = next((each for each in self._connected.services if str(each.name) == name), None)
         if service is None:
             return False
         service.note_loss("an operator restarts it")

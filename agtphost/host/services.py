@@ -77,7 +77,7 @@ class HostServices:
         return cls(
             loaded=loaded,
             authorization=authorization_of(loaded, floor),
-            registry=BindingRegistry(loaded.policy),
+            registry=BindingRegistry(loaded.catalog, loaded.policy),
             floor=floor,
             rights=rights,
             scopes=ScopeRecords(held),

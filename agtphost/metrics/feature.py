@@ -49,7 +49,9 @@ class MetricsFeature:
 
 
 def _monitoring(settings: MetricsSection, services: Services) -> Monitoring:
-    counts = CallCounts(services.methods, agents=settings.agents, people=settings.people)
+    table = services.table
+    methods = frozenset({*table.catalog.methods, *table.policy.custom})
+    counts = CallCounts(methods, agents=settings.agents, people=settings.people)
     resource = MonitoringResource(Exposition(counts, services.host.read_vitals), services.host.read_vitals)
     return Monitoring(
         settings=settings,

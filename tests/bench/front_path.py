@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from agtphost.http.mounts import Mount
+from agtphost.mcp.feature import McpFront
 from agtphost.mcp.front import McpFrontResource
 from agtphost.vocabulary.mount_paths import MountPath
 from tests.bench import mcp_requests
 from tests.bench.http_path import ARGUMENTS, BEARER, LISTEN, PORT, HttpPath
-from tests.mcp.front_of import front_of
+from tests.host.carried import carried
 
 OF_SESSIONS = (mcp_requests.ACCEPTED, BEARER)
 
@@ -39,7 +40,7 @@ class FrontPath(HttpPath):
         self._name = name
 
     def _mount(self) -> Mount:
-        facts = replace(front_of(self._host).facts, clients=self._clients("mcp"))
+        facts = replace(carried(self._host, "mcp", McpFront).facts, clients=self._clients("mcp"))
         front = McpFrontResource(facts, self._host.dispatcher, self._host.clock)
         return Mount(surface="mcp", path=MountPath("/mcp"), resource=front)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from agtphost.http.gateway import GatewayResource
+from agtphost.gateway.feature import Gateway
+from agtphost.gateway.gateway import GatewayResource
 from agtphost.http.mounts import Mount
 from agtphost.vocabulary.mount_paths import MountPath
 from tests.bench.http_path import ARGUMENTS, BEARER, LISTEN, PORT, HttpPath
 from tests.bench.mcp_requests import post
+from tests.host.carried import carried
 
 
 class GatewayPath(HttpPath):
@@ -21,7 +23,7 @@ class GatewayPath(HttpPath):
     }
 
     def _mount(self) -> Mount:
-        facts: Any = replace(self._host.core.gateway, clients=self._clients("gateway"))  # type: ignore[type-var]
+        facts = replace(carried(self._host, "gateway", Gateway).facts, clients=self._clients("gateway"))
         gateway = GatewayResource(facts, self._host.dispatcher)
         return Mount(surface="gateway", path=MountPath("/", rest=True), resource=gateway)
 

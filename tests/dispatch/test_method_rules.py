@@ -12,9 +12,11 @@ from agtphost.config.policies import Redirect
 from agtphost.contract.binding import Binding
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.schemas import compile_schema
+from agtphost.gateway.feature import Gateway
 from agtphost.vocabulary.catalog import FLOOR, LEGACY, Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet
 from tests.dispatch.hosts import CALLER, DispatchHost, Recorder, agent, document, payload
+from tests.host.carried import carried
 from tests.rows import each_row
 from tests.vocabulary.test_catalog_set import document as catalog_document
 
@@ -64,8 +66,8 @@ def test_options_names_what_the_document_has(path: str, policy: dict[str, Any], 
         replace(bound(method, "/shelf"), input_schema=closed, details={"semantic": {"is_idempotent": again}})
         for method, again in (("RESERVE", True), ("BOOK", False), ("CANCEL", False))
     ]
-    facts = DispatchHost(settings=settings, bindings=shelf).core.gateway
-    assert facts is not None and list(facts.rules.described(path)) == verbs
+    host = DispatchHost(settings=settings, bindings=shelf)
+    assert list(carried(host, "gateway", Gateway).facts.rules.described(path)) == verbs
 
 
 # The catalog

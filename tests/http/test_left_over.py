@@ -15,15 +15,16 @@ from twisted.internet.error import ConnectionDone
 from twisted.logger import LogLevel, capturedLogs
 from twisted.python.failure import Failure
 
-from agtphost.gateway.gateway import GatewayResource
+from agtphost.gateway.feature import Gateway
 from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.refusals import RefusalRecorder
 from agtphost.http.registry import RegistryResource
+from agtphost.mcp.feature import McpFront
 from agtphost.testing import MemoryHost
 from agtphost.vocabulary.mount_paths import MountPath
+from tests.host.carried import carried
 from tests.http.test_mounts import Wire
-from tests.mcp.front_of import front_of
 from tests.rows import each_row
 
 TOKEN = "0123456789abcdef" * 2
@@ -108,11 +109,10 @@ def served() -> MemoryHost:
 def connected(host: MemoryHost) -> tuple[Any, Wire]:
     """A connection to all of them."""
     core, door = host.core, RefusalRecorder(host.dispatcher)
-    assert core.gateway is not None
     assert core.registry is not None
     resources = {
-        "/": GatewayResource(core.gateway, host.dispatcher),
-        "/mcp": front_of(host).resource,
+        "/": carried(host, "gateway", Gateway).resource,
+        "/mcp": carried(host, "mcp", McpFront).resource,
         "/registry": RegistryResource(core.registry, host.dispatcher),
     }
     mounts = [

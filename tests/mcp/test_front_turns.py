@@ -30,6 +30,7 @@ from agtphost.host.upstreams import Upstreams
 from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mount, Mounts
 from agtphost.mcp.context import ClientConversation, Context
+from agtphost.mcp.feature import McpFront
 from agtphost.mcp.front import McpFrontFacts, McpFrontResource
 from agtphost.mcp.revisions import MODERN
 from agtphost.mcp.server import Server
@@ -39,9 +40,9 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.jsonslices import Encoded
 from agtphost.vocabulary.mount_paths import MountPath
 from agtphost.wire.headers import Headers
+from tests.host.carried import carried
 from tests.http.test_left_over import TOKEN, mcp
 from tests.http.test_mounts import Wire
-from tests.mcp.front_of import front_of
 from tests.measuring import measured
 from tests.methods.hosts import Toolbox
 from tests.methods.test_list_turns import Crowded, most
@@ -80,7 +81,7 @@ class Listed(Crowded):
     @property
     def facts(self) -> McpFrontFacts:
         """Of its front."""
-        return front_of(self).facts
+        return carried(self, "mcp", McpFront).facts
 
     def front(self) -> McpFrontResource:
         """One to which every caller is new."""

@@ -22,11 +22,12 @@ from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.root import tune_collector
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
+from agtphost.mcp.feature import McpFront
 from agtphost.methods.discovery.description import at_once
 from agtphost.testing import TestAgent
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.steps import run_to_end
-from tests.mcp.front_of import front_of
+from tests.host.carried import carried
 from tests.measuring import measured
 from tests.methods.hosts import Toolbox
 from tests.methods.standard.turns import TurnHost
@@ -239,7 +240,7 @@ def test_another_configuration_holds_nobody_up(settled: Callable[[], None]) -> N
 @pytest.mark.programme
 def test_what_clients_of_mcp_are_told_of_holds_nobody_up(host: Crowded) -> None:
     """The manifest of thousands of endpoints is decoded once, where nobody waits for it."""
-    manifest = front_of(host).facts.manifest
+    manifest = carried(host, "mcp", McpFront).facts.manifest
     found: list[Mapping[str, Any]] = []
     host.settle()
     host.turns.taken.clear()

@@ -14,6 +14,7 @@ from agtphost.page.entrance import COOKIE
 from agtphost.page.feature import OperatorsPage
 from agtphost.testing import MemoryHost
 from agtphost.testing.identities import key_of
+from tests.host.carried import carried
 from tests.http.mounted import mounted
 from tests.http.test_mounts import HERE, Wire
 
@@ -37,9 +38,7 @@ class PageInMemory:
 
     def open(self) -> None:
         """Build the host and enter; endpoints and agents are added before."""
-        made = self.host.core.features.contributions["admin",].carried
-        assert isinstance(made, OperatorsPage)
-        self.made = made
+        self.made = made = carried(self.host, "admin", OperatorsPage)
         for watch in made.watches:
             watch.startService()
         self._mounts = Mounts([replace(mounted(made.surface.resource), pages=True, fields=made.surface.fields)])

@@ -103,6 +103,15 @@ CASES = (
         waiting="[mcp] front",
         serves=answers("/nothing", 404),
     ),
+    Case(
+        name="gateway",
+        table='[gateway]\nlisten = "tcp:{port}:interface=127.0.0.1"\nstream = true\n',
+        change=("true", "false"),
+        wrong=("true", "7"),
+        waiting="[gateway] listen",
+        is_taken=True,
+        serves=answers("/.well-known/api-catalog", 200),
+    ),
 )
 
 

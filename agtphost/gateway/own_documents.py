@@ -1,14 +1,11 @@
-"""Serve further documents below ``/.well-known/``, at the gateway and at ``[wellknown]``."""
+"""Choose the documents that the gateway answers itself, below ``/.well-known/``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from agtphost.agis.endpoints import capability_of
-from agtphost.agis.summary import agis_summary
 from agtphost.config import Config
-from agtphost.config.presence import http_apis, mcp_front_url, namespace_of, root_of
+from agtphost.config.presence import http_apis, root_of
 from agtphost.gateway.gateway import DispatcherCall, OwnDocument
 from agtphost.gateway.gateway_documents import (
     CARD,
@@ -23,57 +20,12 @@ from agtphost.gateway.gateway_documents import (
     ReadyDocument,
 )
 from agtphost.gateway.viewer_files import viewer_documents
-from agtphost.host.methods import Disclosure
-from agtphost.host.services import HostServices
 from agtphost.http.bounded_request import BoundedRequest
 from agtphost.http.clients import HttpClient
 from agtphost.identity.agents import Agent
-from agtphost.negotiation.data_classes import is_negotiable
-from agtphost.vocabulary import jsontext
 
 Summary = Callable[[], bytes | None]
 """Returns the present octets of ``agis.json``; None if anonymous clients may not see it."""
-
-
-def summary_renderer(services: HostServices, shown: Disclosure) -> Summary:
-    """
-    Return a function that renders ``agis.json`` (AGIS v01 section 12.2).
-
-    :param shown: has the tools that are published.
-    """
-    config = services.config
-
-    def summary() -> bytes | None:
-        if not config.policies.anonymous_discovery:
-            return None
-        bound = [binding for binding in services.registry.admitted_bindings() if binding.tier == "B"]
-        tools = [tool for adapter in shown.adapters for tool in adapter.tools()]
-        blocks = [(binding.method, binding.details.get("semantic", {})) for binding in bound]
-        return jsontext.encode(
-            agis_summary(
-                service=config.agis.service or config.host.server_id,
-                root=root_of(config),
-                domain=config.agis.domain or None,
-                namespace=namespace_of(config),
-                related=config.agis.related,
-                endpoints=[(method, *_consequence(block)) for method, block in blocks],
-                tools=bool(tools),
-                tools_list=mcp_front_url(config),
-                negotiable=is_negotiable(config, services.loaded.endpoints),
-                confirms=any(binding.approval for binding in (*bound, *tools)),
-                data_classes=[entry.name for entry in config.data_class],
-                anonymous=True,
-                version=shown.publication.current_version(),
-            )
-        )
-
-    return summary
-
-
-def _consequence(block: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return what an endpoint is able to do, in the terms of AGIS, and whether it only reads."""
-    impact = str(block.get("impact", ""))
-    return capability_of(str(block.get("capability", "mechanics")), impact), impact == "informational"
 
 
 class _SummaryDocument:
@@ -99,8 +51,6 @@ def own_documents(config: Config, summary: Summary, hosted: Sequence[Agent]) -> 
 
     :param hosted: the agents here; if there is exactly one, and a registry, its card is among the documents.
     """
-    if config.gateway.listen is None:
-        return {}
     found: dict[str, OwnDocument] = {SUMMARY: _SummaryDocument(summary)}
     # Anonymous clients are refused this document, so the link would not help them.
     told = [("service-meta", SUMMARY, "application/json")] if config.policies.anonymous_discovery else []
