@@ -39,7 +39,7 @@ from agtphost.vocabulary.vitals import Vitals
 
 class IBindingTable(Interface):
     """
-    What can be called under one configuration.
+    The table of what can be called under one configuration.
 
     Bindings are known once all features are built, so :meth:`IFeature.build` may keep their readers and not call them.
     """
@@ -138,7 +138,7 @@ class Services:
     """What can be called under this configuration."""
 
     host: IRunningHost
-    """The host under whatever configuration is in force; for what runs, not for :meth:`IFeature.build`."""
+    """The host under the configuration in force; for what runs, not for :meth:`IFeature.build`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ class Gateway:
 
 @implementer(IFeature)
 class GatewayFeature:
-    """The feature of ``[gateway]``; without ``listen`` there is no gateway."""
+    """The feature of ``[gateway]``, which is on where the section has ``listen``."""
 
     settings_schema = None
 

@@ -143,7 +143,7 @@ def _contradictions(services: HostServices, made: Mapping[Location, Contribution
         for placed in each.gates:
             if not IOperatorGate.providedBy(placed.gate):
                 yield ConfigFault(
-                    location=location, message=f"has a gate that is no IOperatorGate: {placed.gate!r:.64}"
+                    location=location, message=f"has a gate that does not implement IOperatorGate: {placed.gate!r:.64}"
                 )
         if each.tracer is not None and tracers > 1:
             yield ConfigFault(location=location, message="makes spans of calls, as another feature does")
@@ -180,7 +180,7 @@ def require_same_after_start(
     for location in {**running.contributions, **candidate.contributions}:
         old, new = (each.contributions.get(location, Contribution()) for each in (running, candidate))
         for what, had, has in (
-            ("HTTP surfaces", _served(before, old), _served(services.config, new)),
+            ("HTTP surfaces", _list_served(before, old), _list_served(services.config, new)),
             ("witnesses", [id(each) for each in old.witnesses], [id(each) for each in new.witnesses]),
         ):
             if had != has:
@@ -189,7 +189,7 @@ def require_same_after_start(
     _refuse(services, faults)
 
 
-def _served(config: Config, made: Contribution) -> list[tuple[int, FeatureHttp | None]]:
+def _list_served(config: Config, made: Contribution) -> list[tuple[int, FeatureHttp | None]]:
     """
     Return the identities of the resources that a feature serves, with what ``[feature.NAME.http]`` says.
 

@@ -126,7 +126,7 @@ class RunningHost:
         return known[1]
 
     def render_agis_summary(self) -> bytes | None:
-        """Return ``agis.json``; None if anonymous clients may not see it."""
+        """Return the content of ``agis.json``, or None if anonymous clients may not see it."""
         return self._render_agis_summary()
 
     def tool_address(self, upstream: str, tool: str) -> ToolAddress:

@@ -57,7 +57,7 @@ class McpFront:
 
 @implementer(IFeature)
 class McpFeature:
-    """The feature of ``[mcp.front]``; without ``listen`` there is no front."""
+    """The feature of ``[mcp.front]``, which is on where the section has ``listen``."""
 
     settings_schema = None
 

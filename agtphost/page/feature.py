@@ -58,7 +58,7 @@ class OperatorsPage:
 
 @implementer(IFeature)
 class PageFeature:
-    """The feature of ``[admin]``; without ``listen`` there is no page."""
+    """The feature of ``[admin]``, which is on where the section has ``listen``."""
 
     settings_schema = None
 

@@ -11,12 +11,9 @@ import pytest
 from agtphost.config.policies import Redirect
 from agtphost.contract.binding import Binding
 from agtphost.contract.policy import MethodPolicy
-from agtphost.contract.schemas import compile_schema
-from agtphost.gateway.feature import Gateway
 from agtphost.vocabulary.catalog import FLOOR, LEGACY, Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet
 from tests.dispatch.hosts import CALLER, DispatchHost, Recorder, agent, document, payload
-from tests.host.carried import carried
 from tests.rows import each_row
 from tests.vocabulary.test_catalog_set import document as catalog_document
 
@@ -39,35 +36,6 @@ def consenting(wildcards: object = True, **policy: Any) -> DispatchHost:
     plain = agent(CALLER, "caller", hosted=False, scopes=frozenset({"booking:*"}))
     caller = replace(plain, document={**plain.document, "wildcards": wildcards})
     return DispatchHost(caller=caller, policy=MethodPolicy(**policy))
-
-
-@each_row(
-    ("path", "policy", "verbs"),
-    [
-        ("/words", {}, ["post"]),
-        ("/agents/librarian/words", {}, ["post"]),
-        ("/desk", {}, ["post"]),
-        ("/shelf", {}, ["post", "patch"]),
-        ("/shelf", {"disallow": ["BOOK", "CANCEL"]}, ["post"]),
-        ("/words", {"disallow": ["QUERY"]}, []),
-        ("/nowhere", {}, []),
-    ],
-)
-def test_options_names_what_the_document_has(path: str, policy: dict[str, Any], verbs: list[str]) -> None:
-    """
-    In the order of the endpoints, as the OpenAPI document places them, and without what the policy excludes.
-
-    The third endpoint of the shelf finds PUT alone free, which only the first one, an idempotent one, may have.
-    """
-    settings = {"gateway": {"listen": "tcp:8080:interface=127.0.0.1"}, "policies": {"methods": policy}}
-    nested = {"type": "object", "additionalProperties": False, "properties": {"a": {"type": "array"}}}
-    closed = compile_schema(nested, role="input")
-    shelf = [
-        replace(bound(method, "/shelf"), input_schema=closed, details={"semantic": {"is_idempotent": again}})
-        for method, again in (("RESERVE", True), ("BOOK", False), ("CANCEL", False))
-    ]
-    host = DispatchHost(settings=settings, bindings=shelf)
-    assert list(carried(host, "gateway", Gateway).facts.rules.described(path)) == verbs
 
 
 # The catalog

@@ -152,7 +152,9 @@ def test_gates_of_features_stand_where_they_say() -> None:
     early = PlacedGate(gate=Closed(), after="framing")
     said = refusal(lambda services: Contribution(gates=[early]))
     assert "given0 has a gate at a place that cannot be: 'framing' is not a gate that another can follow" in said
-    assert "no IOperatorGate" in refusal(lambda services: Contribution(gates=[PlacedGate(gate=Constant())]))
+    assert "does not implement IOperatorGate" in refusal(
+        lambda services: Contribution(gates=[PlacedGate(gate=Constant())])
+    )
 
 
 def test_http_resource_of_a_feature_needs_both_sides() -> None:
