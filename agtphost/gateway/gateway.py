@@ -68,6 +68,9 @@ ANSWER_FIELDS = (
 MOST_HEADS = 256
 """Heads of all clients that gates learn of."""
 
+LONGEST_HEAD = 1024
+"""Octets of a head that gates learn of, as on an AGTP connection."""
+
 OF_ONE_CALL = frozenset({*(name for name in FORWARDED.values() if name.lower() in PER_CALL), TRACEPARENT, TRACESTATE})
 """Fields of the requests made here that name one call."""
 
@@ -221,14 +224,18 @@ class GatewayResource(Resource):
             if facts.stream and prefers_events(field_of(request, "accept")):
                 await self._stream(request, client, asked, peer, facts.rules)
                 return
-            called = asked.request
-            head = (client.method, called.line, *[each for each in called.headers.fields if each[0] not in OF_ONE_CALL])
-            called.headers.common = self._heads.find_common(client, head)
-            response = await self._dispatcher.dispatch(called, peer)
+            self._share_head(asked.request, client)
+            response = await self._dispatcher.dispatch(asked.request, peer)
             self._answer(request, client, response, facts.rules)
         except Exception:
             log.failure("a request over HTTP could not be answered; its connection is cut")
             request.channel.cut()
+
+    def _share_head(self, called: Request, client: HttpClient) -> None:
+        """Give a request what it has in common with the earlier ones of its client that repeat its head."""
+        fields = [each for each in called.headers.fields if each[0] not in OF_ONE_CALL]
+        if len(called.line) + sum([len(value) for _, value in fields]) <= LONGEST_HEAD:
+            called.headers.common = self._heads.find_common(client, (client.method, called.line, *fields))
 
     async def _stream(
         self, request: BoundedRequest, client: HttpClient, asked: TranslatedRequest, peer: Peer, rules: TranslationRules

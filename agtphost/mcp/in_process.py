@@ -29,7 +29,7 @@ from agtphost.wire.headers import Common, Headers
 SENDER: ContextVar[HttpClient] = ContextVar("SENDER")
 """The client whose HTTP request is being answered; always one of the link's caller."""
 
-MOST_HEADS = 16
+MOST_HEADS = 4
 """Heads of one link that gates learn of: a client has one for each address that it calls from."""
 
 Manifest = Callable[[], Awaitable[Mapping[str, Any]]]

@@ -16,13 +16,13 @@ TOOL_CALL = 452
 TOOL_CALL_ALONE = 476
 """The same where calls come one at a time."""
 
-GATEWAY_TOOL_CALL = 832
+GATEWAY_TOOL_CALL = 838
 """The same eight through the gateway, from the octets of the HTTP request to those of its answer."""
 
 FRONT_TOOL_CALL = {False: 975, True: 1_077}
 """The same eight through the MCP front, by whether they are in sessions of the handshake era."""
 
-HTTP_CALL = {"a call": 306, "a tool": 400}
+HTTP_CALL = {"a call": 308, "a tool": 400}
 """
 Functions of Python alone, without built-in ones, of a registered function: through the gateway, and by ``tools/call``
 through the MCP front. Both are signed and stored.

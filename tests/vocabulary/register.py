@@ -57,6 +57,14 @@ CACHES: Final = (
             ("people", "people, where ``[metrics] people`` is set,", 200),
         )
     ),
+    _cache(
+        "http.client_heads:ClientHeads._commons",
+        "heads that clients of the gateway repeat, with what gates found of them; "
+        "each client of the MCP front has up to 4 more",
+        256,
+        MIB,
+        at_the_cap="the oldest goes",
+    ),
     _cache("dispatch.gates.limits:RateGate._exempt", "addresses that are not counted", 4_096, MIB),
     _cache("identity.certificates:_find_refused", "certificates that TLS was shown", 1_024, 5 * MIB),
     _cache("adapters.precedence:_find_field", "header fields that members of payloads repeat", 1_024, MIB),

@@ -349,6 +349,7 @@ def test_numbers_are_those_of_the_code() -> None:
     from agtphost.adapters.mcp import call_tracker, request_states
     from agtphost.dispatch import sessions
     from agtphost.dispatch.gates import limits, principal
+    from agtphost.http import gateway
     from agtphost.methods.cognitive import query
     from agtphost.methods.discovery import candidates, discover, document_cache
     from agtphost.negotiation import call_ceiling, schema_cache
@@ -369,6 +370,7 @@ def test_numbers_are_those_of_the_code() -> None:
     assert bounds["RequestStates._by_token"] == request_states.MOST
     assert bounds["SchemaCache._known"] == schema_cache.MOST
     assert bounds["CallCeiling._seen"] == call_ceiling.MOST_CALLERS
+    assert bounds["ClientHeads._commons"] == gateway.MOST_HEADS
 
 
 def rows() -> list[str]:
