@@ -8,6 +8,7 @@ Serve and call HTTP.
 - :mod:`.a2a_card`: the Agent Card of a hosted agent, derived from its Identity Document
 - :mod:`.clients`: the identity of an HTTP client, for every surface: by its certificate, by a token, or by an identity
   provider's token
+- :mod:`.client_heads`: what requests of one client have in common, for gates that need not look again
 - :mod:`.a2a_events`: a streamed answer of the A2A front
 - :mod:`.a2a_front`: the A2A front: HTTP clients of A2A 1.0 and 0.3 reach hosted agents through the dispatcher
 - :mod:`.a2a_legacy`: A2A 0.3 at the front: translation of its requests to 1.0, and of answers from 1.0

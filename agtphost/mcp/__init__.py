@@ -13,6 +13,7 @@ supported.
 - :mod:`.link`: the link to the host; :mod:`.in_process`: the link to this process
 - :mod:`.server`: the methods, for the clients of one caller
 - :mod:`.relay`: each MCP request as one of AGTP, and its answer back
+- :mod:`.relayed_result`: long results in the octets that the server behind the host wrote
 - :mod:`.elicitation`: rounds of input: how a server behind the host asks the person, or the model, at the client
 - :mod:`.held_notices`: progress messages while a call waits for approval
 - :mod:`.changes`: changes at the host, announced to every client of a caller

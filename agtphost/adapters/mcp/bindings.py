@@ -91,7 +91,7 @@ class ToolCall:
         """
         Call the tool; ``isError`` results are results.
 
-        :raises Refusal: as adapters section 1.1 maps failures.
+        :raises agtphost.errors.Refusal: as adapters section 1.1 maps failures.
         """
         return self.server.calls.perform(context, self)
 
@@ -156,7 +156,7 @@ class McpRequest:
         """
         Send the request and return its answer.
 
-        :raises Refusal: as adapters section 1.1 maps failures.
+        :raises agtphost.errors.Refusal: as adapters section 1.1 maps failures.
         """
         return self.server.calls.perform(context, self)
 
