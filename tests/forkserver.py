@@ -44,6 +44,9 @@ ETC = Path(__file__).parents[1] / "etc"
 COMMANDS = "commands"
 """The program of a process that runs one command after the other."""
 
+OF_POSTGRES = "agtphost-stalls"
+"""The name of a process's one thread that watches connections to PostgreSQL: it outlives them, and has no state."""
+
 
 def serve(path: str) -> dict[str, Any]:
     """
@@ -218,7 +221,8 @@ def _traces() -> object:
     os.umask(mask)
     signals = [signal.getsignal(number) for number in range(1, signal.NSIG)]
     files, handlers = os.listdir("/proc/self/fd"), list(logging.root.handlers)
-    return REACTOR in sys.modules, threading.active_count(), atexit._ncallbacks(), signals, mask, files, handlers
+    threads = [thread for thread in threading.enumerate() if thread.name != OF_POSTGRES]
+    return REACTOR in sys.modules, threads, atexit._ncallbacks(), signals, mask, files, handlers
 
 
 def _is_ours(module: str) -> bool:
