@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import ipaddress
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Awaitable, Iterator
+from typing import Any, Protocol
 
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred, fail
@@ -157,6 +157,16 @@ def _is_port(named: object) -> bool:
     return isinstance(named, int) and named > 0
 
 
+class Companion(Protocol):
+    """A listener of another carrier whose connections count with those of a :class:`ListeningService`."""
+
+    def drain(self) -> None:
+        """Take no more connections."""
+
+    def close(self) -> Awaitable[object]:
+        """Close the port, and cut the connections that are left."""
+
+
 class ListeningService(Service):
     """
     Listens while it runs, sweeps the connections, and drains them when it stops.
@@ -185,6 +195,9 @@ class ListeningService(Service):
         self._failure: Failure | None = None
         self._port: IListeningPort | None = None
         self._waiting: list[Deferred[IAddress]] = []
+        self.companions: list[Companion] = []
+        """The listeners that stop with this one, so that one time bounds the calls of all."""
+
         self._sweeping = LoopingCall(factory.sweep)
         self._sweeping.clock = clock
 
@@ -292,10 +305,14 @@ class ListeningService(Service):
         if self._port is not None:
             closing = self._port.stopListening()
             self._port = None
+        for each in self.companions:
+            each.drain()
         cutting = self._clock.callLater(self._drain_timeout, self._factory.cut)
         await self._factory.drain()
         if cutting.active():
             cutting.cancel()
+        for each in self.companions:
+            await each.close()
         if isinstance(closing, Deferred):
             await closing
         if self._sweeping.running:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from agtphost.client import ClientError, sync
+from agtphost.client.errors import CannotConnect, ConnectionLost
 from agtphost.client.local_identities import certified_agent
 from agtphost.identity.certificates import load_certificate
 from agtphost.vocabulary.quic_codes import CRYPTO_ERROR
@@ -62,6 +63,21 @@ def test_a_keyed_call_that_runs_is_answered_before_the_stop(host: Host) -> None:
     assert host.process.wait(60) == 0, host.output
     assert audit_id in recorded(host) and marks(host.config) == {"long": 1}
     assert "Traceback" not in host.output and "Unhandled" not in host.output
+
+
+def test_a_call_over_quic_holds_up_a_stop_no_longer_than_one_over_tls(tmp_path: Path) -> None:
+    """Meanwhile neither carrier takes a connection; after ``drain_timeout`` the call is cut, and the host ends."""
+    config = traced(tmp_path, append=QUIC + "\n[limits]\ndrain_timeout = 1\n")
+    with running(config) as host, sync.Client.of(config, quic=True) as client, ThreadPoolExecutor() as pool:
+        call = pool.submit(book, client, "long", awaited="never")
+        until(lambda: marks(config)["long"])
+        host.process.send_signal(signal.SIGTERM)
+        until(lambda: "SIGTERM: stopping after the running calls" in host.output)
+        with sync.Client.of(config) as other, pytest.raises(CannotConnect):
+            other.call("DESCRIBE")
+        with pytest.raises(ConnectionLost):
+            call.result(120)
+        assert host.process.wait(60) == 0, host.output
 
 
 def test_what_was_acknowledged_outlives_a_kill(host: Host) -> None:

@@ -144,7 +144,6 @@ class QuicEndpoint(DatagramProtocol):
         self._turns = PortTurns(clock, self._limit_turn)
         self.counts = QuicCounts()
         self.is_ending = False
-        self.when_empty: Callable[[], None] = lambda: None
         wire = factory.wire_limits
         self._settings = LinkSettings(
             dispatcher=factory.dispatcher,
@@ -454,8 +453,6 @@ class QuicEndpoint(DatagramProtocol):
         self._clock.callLater(0, link.core.release)  # This turn may still ask the core.
         if link.is_admitted:
             self._factory.connection_closed(link)
-        if not self._links:
-            self.when_empty()
 
     def lagging(self, connection: ServerConnection) -> None:
         """Note that much of an answer waits for its peer."""

@@ -87,7 +87,7 @@ class QuicLink:
         self._moves: deque[float] = deque(maxlen=MOST_MOVES)
         self._timer: IDelayedCall | None = None
         self._requests = 0
-        self._draining = False
+        self._draining = self._is_stopping = False
         self._seen_at = ""  # the client's address as the system spells it
         self._active = self._clock.seconds()
         self._progress = ProgressAccount(self._active, HANDSHAKE)
@@ -448,8 +448,10 @@ class QuicLink:
             self._wake()
 
     def drain(self) -> None:
-        """End the connection after the answers that are owed."""
-        self._draining = True
+        """End the connection after the answers that are owed; a second call does nothing."""
+        if self._is_stopping:
+            return
+        self._draining = self._is_stopping = True
         for each in tuple(self._streams.values()):
             each.connection.drain()
         self._wake()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -61,6 +61,7 @@ class QuicListeningService(Service):
         except OSError as error:
             why = f"[quic] qlog: {section.qlog} cannot be made: {explain(error)}"
             raise ConfigurationError([Problem(message=why, hint="name a directory that this user may make")]) from error
+        listening.companions.append(self)
 
     @property
     def port(self) -> int | None:
@@ -111,21 +112,22 @@ class QuicListeningService(Service):
 
     def stopService(self) -> Deferred[None]:
         """
-        Take no more connections, and wait for the answers that are owed.
+        Stop with the TLS listener, which waits for the answers that are owed: see :meth:`close`.
 
-        :return: fires once the connections are gone; the TLS listener cuts those that are left after its time.
+        :return: fires immediately while that listener runs, so that both stop at the same time.
         """
         super().stopService()  # type: ignore[no-untyped-call]
-        return Deferred.fromCoroutine(self._stop())
+        self.drain()
+        return succeed(None) if self._listening.running else self.close()
 
-    async def _stop(self) -> None:
+    # agtphost.protocols.listener.Companion
+
+    def drain(self) -> None:
+        """Take no more connections, and end those that there are after the answers that they are owed."""
         self.endpoint.drain()
-        if self.endpoint.links:
-            empty: Deferred[None] = Deferred()
-            self.endpoint.when_empty = lambda: None if empty.called else empty.callback(None)
-            await empty
+
+    def close(self) -> Deferred[None]:
+        """Close the port, and cut the connections that are left, such as those that shake hands."""
+        self.endpoint.cut()
         port, self._port = self._port, None
-        if port is not None:
-            stopped = port.stopListening()
-            if isinstance(stopped, Deferred):
-                await stopped
+        return maybeDeferred(port.stopListening) if port is not None else succeed(None)
