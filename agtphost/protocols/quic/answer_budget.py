@@ -21,7 +21,7 @@ _PREFIXES = {4: 16, 6: 32}
 
 @lru_cache(maxsize=1024)
 def _network_of(address: str) -> str | None:
-    """Return the network of a canonical address; None for one that is no IP address."""
+    """Return the network of a canonical address; None for another name than an IP address."""
     try:
         parsed = ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The ranges of octets that have come on a stream, of which a hostile peer makes as many as it may."""
+"""The ranges of octets that have come on a stream, of which a hostile peer makes hundreds."""
 
 from __future__ import annotations
 
