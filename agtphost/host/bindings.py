@@ -143,7 +143,7 @@ def load_bound_endpoints(
     """
     folder = config.endpoints.directory
     names = DeclaredNames(folder, config.recipes.file, config.endpoints.python_path, config.folder)
-    rules = replace(rules, names=names)
+    rules = replace(rules, names=names, standard=config.methods.names)
     read = selection.read(config.recipes.file, rules, problems)
     if folder is None and given is None:
         found: list[Problem] = []

@@ -232,7 +232,6 @@ def combine(
         reserved=RESERVED,
         relaxed=_accepts_headers(config, parts.warnings),
         irreversible_approved=config.approvals.irreversible,
-        standard=config.methods.names,
     )
     endpoints, bound, book = bindings.load_bound_endpoints(config, rules, directory, endpoint_problems, environ, given)
 

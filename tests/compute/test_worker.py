@@ -16,7 +16,7 @@ import pytest
 from agtphost.compute import functions, worker
 from tests.methods.standard import costly
 
-ENDLESS = costly.COSTLY["EVALUATE"]["conditions"]()
+ENDLESS = {"call": costly.COSTLY["EVALUATE"]["conditions"]()}
 ADDED = {"expression": {"op": "add", "args": [1, 2]}, "inputs": {}}
 
 

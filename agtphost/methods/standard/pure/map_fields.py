@@ -46,7 +46,7 @@ def fields_of(call: Mapping[str, Any], name: str) -> list[Field]:
     """
     Return the fields of a JSON Schema, of an object of types by name, of an example record, or of a list of names.
 
-    :raises Refusal: 422 for anything else, and for more than :data:`MAX_FIELDS`.
+    :raises agtphost.errors.Refusal: 422 for anything else, and for more than :data:`MAX_FIELDS`.
     """
     schema = material.require(call, name)
     if isinstance(schema, list):
@@ -185,7 +185,7 @@ def read(said: Any) -> FieldMap:
     """
     Read a mapping: as MAP gives it, the whole result of MAP, or an object of source places by target place.
 
-    :raises Refusal: 422 for anything else.
+    :raises agtphost.errors.Refusal: 422 for anything else.
     """
     if isinstance(said, Mapping) and isinstance(said.get("mapping"), Mapping):
         said = said["mapping"]
@@ -215,7 +215,7 @@ def convert(record: Any, mapping: FieldMap) -> dict[str, Any]:
     """
     Return a record with the fields of the target.
 
-    :raises Refusal: 422 for a record that is not an object, or has a value that is not of the target's type.
+    :raises agtphost.errors.Refusal: 422 for a record that is not an object, or has a value that is not of the target's type.
     """
     if not isinstance(record, Mapping):
         raise parameters.invalid("source", "A record to map is not an object.", "Map objects, or leave mapping out.")
@@ -236,7 +236,7 @@ def convert_value(value: Any, kind: str, place: str) -> Any:
     """
     Convert a value to a type without loss.
 
-    :raises Refusal: 422 where it cannot.
+    :raises agtphost.errors.Refusal: 422 where it cannot.
     """
     if value is None or not kind or isinstance(value, (dict, list)):
         return value
