@@ -139,7 +139,7 @@ class Endpoint:
     """Names of ``[[data_class]]`` entries that it works with; negotiation compares them."""
 
     provider: bool = False
-    """Whether it serves a standard method: see :func:`agtphost.contract.endpoint_loading.select_providers`."""
+    """Whether it serves a standard method: see :func:`agtphost.contract.endpoint_loading.is_idle_provider`."""
 
     action: str = ""
     """The name by which ``EXECUTE /`` calls it; empty if it has none (core v08 section 7.2.8)."""

@@ -88,35 +88,35 @@ def load_endpoints(directory: Path, rules: Rules) -> tuple[list[Endpoint], list[
         message = f"the directory cannot be read: {what}"
         return [], [Problem(message=message, file=str(directory), hint=cure, original=original_of(error))]
     for file in sorted(directory.glob("*.toml")):
-        found, wrong = read_endpoints(file, str(file), rules)
+        found, wrong = read_endpoints(file, str(file), rules, skip=lambda table: is_idle_provider(table, rules))
         endpoints.extend(found)
         problems.extend(wrong)
     problems = _gather(problems)
-    endpoints = select_providers(endpoints, rules)
+    endpoints = select_providers(endpoints)
     clashes = list(_clashes(endpoints))
     removed = {index for index, _ in clashes}
     problems.extend(problem for _, problem in clashes)
     return [endpoint for index, endpoint in enumerate(endpoints) if index not in removed], problems
 
 
-def select_providers(endpoints: Sequence[Endpoint], rules: Rules) -> list[Endpoint]:
+def select_providers(endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+    """Return the endpoints without the providers whose method and path another endpoint has."""
+    taken = {(endpoint.method, endpoint.path) for endpoint in endpoints if not endpoint.provider}
+    return [each for each in endpoints if not each.provider or (each.method, each.path) not in taken]
+
+
+def is_idle_provider(table: Mapping[str, Any], rules: Rules) -> bool:
     """
-    Return the endpoints without the providers that have nothing to serve.
+    Return whether a declaration is that of a provider with nothing to serve.
 
     A provider (``provider = true``) serves a standard method: it is bound where ``[methods] standard`` turns the
-    method on, or any method where its own is none of the fifty. An endpoint without that member takes its place.
+    method on, or any method where its own is none of the fifty.
     """
-    taken = {(endpoint.method, endpoint.path) for endpoint in endpoints if not endpoint.provider}
-
-    def is_on(method: str) -> bool:
-        entry = rules.catalog.entries.get(method)
-        return method in rules.standard if entry is not None and entry.standard is not None else bool(rules.standard)
-
-    return [
-        endpoint
-        for endpoint in endpoints
-        if not endpoint.provider or (is_on(endpoint.method) and (endpoint.method, endpoint.path) not in taken)
-    ]
+    if table.get("provider") is not True:
+        return False
+    method = table.get("method")
+    entry = rules.catalog.entries.get(method) if isinstance(method, str) else None
+    return method not in rules.standard if entry is not None and entry.standard is not None else not rules.standard
 
 
 def summarize(problems: Sequence[Problem]) -> Problem:
@@ -137,12 +137,15 @@ def _gather(problems: Sequence[Problem]) -> list[Problem]:
     return [summarize(found) if DEFINITIONS in found[0].message else found[0] for found in causes.values()]
 
 
-def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[Endpoint], list[Problem]]:
+def read_endpoints(
+    source: Path | str, file: str, rules: Rules, skip: Callable[[Mapping[str, Any]], bool] = lambda table: False
+) -> tuple[list[Endpoint], list[Problem]]:
     """
     Read the endpoints of one document.
 
     :param source: a file, or its text.
     :param file: the file's name, for problems.
+    :param skip: returns whether a declaration is left out, and not checked.
     """
     try:
         document = tomltext.read(source)
@@ -150,6 +153,7 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
         return [], [Problem(message=f"it {error}", file=file, line=error.line, hint=error.hint)]
     endpoints: list[Endpoint] = []
     problems: list[Problem] = []
+    skipped = False
     misplaced = _find_misplaced(document, file)
     if misplaced is not None:
         return [], [misplaced]
@@ -157,6 +161,9 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
         if not parsed and at:
             message, line = f"[[endpoint]] number {int(at[-1]) + 1} has no keys", document.line(at)
             problems.append(Problem(message=message, file=file, line=line, hint="remove this line"))
+            continue
+        if skip(parsed):
+            skipped = True
             continue
         table = rules.schemas.share_texts(parsed)
         line = document.line(at)
@@ -180,7 +187,7 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
         elif declaration.removed:
             where = document.line((*at, "method"))
             problems.append(_removal(declaration.removed, label, file, where, rules.catalog.version))
-    if not endpoints and not problems:
+    if not endpoints and not problems and not skipped:
         problems.append(
             Problem(
                 message="it declares no endpoints", file=file, line=1, hint="remove the file, or write method and path"

@@ -348,6 +348,11 @@ def test_providers_are_bound_where_their_method_is_on(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(translating)
     assert names("TRANSLATE") == ["BOOK /help/{room_id}", "TRANSLATE /{room_id}"]
     (tmp_path / "c.toml").unlink()
+    (tmp_path / "b.toml").write_text("provider = true\n" + without_table("handler").replace("BOOK", "TRANSLATE"))
+    assert names() == [], "what is not bound is not checked"
+    _, problems = load_endpoints(tmp_path, dataclasses.replace(RULES, standard=("TRANSLATE",)))
+    assert "handler is missing" in problems[0].message
+    (tmp_path / "b.toml").unlink()
     (tmp_path / "a.toml").write_text("provider = 1\n" + translating)
     _, (problem,) = load_endpoints(tmp_path, RULES)
     assert (problem.message, problem.line) == ("TRANSLATE /{room_id}: provider must be true or false", 1)

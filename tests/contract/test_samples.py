@@ -18,6 +18,7 @@ from agtphost.contract.reserved import RESERVED
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.function import resolve
 from agtphost.identity.peer import Assurance
+from agtphost.methods.standard.table import STANDARD
 from agtphost.vocabulary.catalog import Catalog
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
@@ -50,6 +51,20 @@ def test_the_samples_show_what_there_is(samples: Mapping[str, Endpoint]) -> None
     room = samples["BOOK /room"]
     assert (room.required_scopes, room.min_assurance) == (("booking:room",), Assurance.CERTIFICATE)
     assert samples["ECHO /text"].min_assurance is Assurance.GATEWAY
+
+
+def test_providers_of_the_samples_are_there_with_their_methods(samples: Mapping[str, Endpoint]) -> None:
+    """A host that turns a standard method on has the sample's provider of it, and no other host lists one."""
+
+    def more(*standard: str) -> set[str]:
+        rules = Rules(catalog=Catalog.load(), standard=standard)
+        endpoints, problems = load_endpoints(ETC / "endpoints", rules)
+        assert problems == []
+        return {endpoint.name for endpoint in endpoints} - samples.keys()
+
+    assert more("FETCH") == set()
+    assert more("CLASSIFY", "MAP") == {"CLASSIFY /", "MAP /semantic"}
+    assert more(*STANDARD) == {"EXTRACT /", "CLASSIFY /", "MAP /semantic", "EVALUATE /keywords"}
 
 
 def test_the_library(samples: Mapping[str, Endpoint]) -> None:

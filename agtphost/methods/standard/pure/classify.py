@@ -41,26 +41,26 @@ def _taxonomy_error(what: str) -> Exception:
     return parameters.invalid("taxonomy", what, example)
 
 
-def check(given: Mapping[str, Any]) -> dict[str, Any]:
+def check(job: Mapping[str, Any]) -> dict[str, Any]:
     """
     Check a call of CLASSIFY, and the provider's result where there is one.
 
-    :param given: ``call``: its parameters; ``found``: the result, with ``labels`` for each of ``items``, each label
+    :param job: ``call``: its parameters; ``found``: the result, with ``labels`` for each of ``items``, each label
         with its ``confidence``.
     :return: ``result`` with the labels of the taxonomy that reach ``confidence_threshold``, the surest alone without
         ``multi_label``, and how many others were ``withheld``; or the ``fault`` of the provider.
     :raises agtphost.errors.Refusal: 422 for a call with parameters of another form, or too many items and labels.
     """
-    call = given["call"]
+    call = job["call"]
     items, names = material.rows(call, "items"), labels_of(call)
     if len(items) * len(names) > MAX_WORK:
         raise parameters.invalid(
             "items", f"There are more than {MAX_WORK} combinations of items and labels.", "Send the items in parts."
         )
     several, threshold = material.flag(call, "multi_label"), material.share(call, "confidence_threshold", 0.0)
-    if "found" not in given:
+    if "found" not in job:
         return {}
-    listed = given["found"].get("items")
+    listed = job["found"].get("items")
     if not isinstance(listed, list) or len(listed) != len(items):
         return {"fault": "its result does not have one entry of items for each item of the call"}
     classes, withheld = [], 0

@@ -18,18 +18,18 @@ from agtphost.methods.standard.pure.transform import callers_schema
 from agtphost.vocabulary.reasons import Reason
 
 
-def check(given: Mapping[str, Any]) -> dict[str, Any]:
+def check(job: Mapping[str, Any]) -> dict[str, Any]:
     """
     Check a call of EXTRACT, and the provider's result where there is one.
 
-    :param given: ``call``: its parameters; ``found``: the result, with ``data`` and a ``confidence`` for each field,
+    :param job: ``call``: its parameters; ``found``: the result, with ``data`` and a ``confidence`` for each field,
         by the field's name or by places in it such as ``customer.name``.
     :return: ``result`` with the fields of the schema that reach ``confidence_threshold`` and follow it, the others in
         ``not_found``, and how many were ``withheld``; or the ``fault`` of the provider.
     :raises Refusal: 422 for a call with parameters of another form, and where a field that the schema requires is
         not found.
     """
-    call = given["call"]
+    call = job["call"]
     if isinstance(material.require(call, "source"), str):
         material.text(call, "source")
     schema = material.require(call, "schema")
@@ -40,9 +40,9 @@ def check(given: Mapping[str, Any]) -> dict[str, Any]:
             'Send {"type": "object", "properties": {...}}.',
         )
     compiled, threshold = callers_schema(schema, "schema"), material.share(call, "confidence_threshold", 0.0)
-    if "found" not in given:
+    if "found" not in job:
         return {}
-    data, confidence = given["found"].get("data"), given["found"].get("confidence")
+    data, confidence = job["found"].get("data"), job["found"].get("confidence")
     fault = _find_fault(data, confidence)
     if fault:
         return {"fault": fault}
@@ -66,7 +66,7 @@ def check(given: Mapping[str, Any]) -> dict[str, Any]:
     kept = {place: share for place, share in confidence.items() if _find_holder(data, place) is not None}
     missing = [name for name in schema["properties"] if name not in data]
     result = {"data": data, "confidence": kept, "not_found": list(dict.fromkeys([*missing, *weak]))}
-    return {"result": result, "withheld": len({*weak, *wrong, *(given["found"]["data"].keys() - schema["properties"])})}
+    return {"result": result, "withheld": len({*weak, *wrong, *(job["found"]["data"].keys() - schema["properties"])})}
 
 
 def _find_fault(data: Any, confidence: Any) -> str:

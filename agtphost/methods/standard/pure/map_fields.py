@@ -101,18 +101,18 @@ def _type_of(value: Any) -> str:
     return {str: "", int: "integer", float: "number"}.get(type(value), "")
 
 
-def map_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+def map_fields(job: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the result of MAP; or, for a provider that was not asked yet, the fields that it gets.
 
-    :param given: ``call``: ``source_schema`` and ``target_schema``, ``unmapped_policy``: ``flag`` (lists unmapped
+    :param job: ``call``: ``source_schema`` and ``target_schema``, ``unmapped_policy``: ``flag`` (lists unmapped
         fields), ``ignore``, or ``preserve`` (TRANSFORM carries them over as they are); ``strategy``: ``exact`` (the
         same names), or a provider's; ``found``: the provider's result, with ``fields`` that each have ``source``,
         ``target``, ``confidence`` and possibly ``basis``.
     :return: ``asked``: the fields of both schemas; or ``result``; or the ``fault`` of the provider.
     :raises agtphost.errors.Refusal: 422 for parameters of another form.
     """
-    call, strategy = given["call"], given["strategy"]
+    call, strategy = job["call"], job["strategy"]
     sources, targets = fields_of(call, "source_schema"), fields_of(call, "target_schema")
     policy = parameters.choice(call, "unmapped_policy", POLICIES, "flag")
     if strategy == "exact":
@@ -122,12 +122,12 @@ def map_fields(given: Mapping[str, Any]) -> dict[str, Any]:
             for target in targets
             if target.place in there
         ]
-    elif "found" not in given:
+    elif "found" not in job:
         return {
             "asked": {"source": [each.to_json() for each in sources], "target": [each.to_json() for each in targets]}
         }
     else:
-        offered = given["found"].get("fields")
+        offered = job["found"].get("fields")
         if not isinstance(offered, list) or not all(map(_is_pair, offered)):
             return {"fault": "its result has no fields that are a source and a target with a confidence from 0 to 1"}
     pairs = _pairs(sources, targets, offered)
@@ -215,7 +215,8 @@ def convert(record: Any, mapping: FieldMap) -> dict[str, Any]:
     """
     Return a record with the fields of the target.
 
-    :raises agtphost.errors.Refusal: 422 for a record that is not an object, or has a value that is not of the target's type.
+    :raises agtphost.errors.Refusal: 422 for a record that is not an object, or has a value that is not of the target's
+        type.
     """
     if not isinstance(record, Mapping):
         raise parameters.invalid("source", "A record to map is not an object.", "Map objects, or leave mapping out.")

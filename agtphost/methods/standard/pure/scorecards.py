@@ -31,11 +31,11 @@ class Score:
     why: str
 
 
-def evaluate(given: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate(job: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return the result of EVALUATE; or, for a provider that was not asked yet, what it is asked.
 
-    :param given: ``call``: ``target``, an object or a text; ``criteria``, each with a name, the ``member`` of the
+    :param job: ``call``: ``target``, an object or a text; ``criteria``, each with a name, the ``member`` of the
         target that it is about (its name, where that is missing) and one way to score it: ``best`` and ``worst``
         (numbers), ``scale`` (the largest number), ``values`` (scores from 0 to 1 by value), ``meets`` (criteria as of
         FILTER, for the whole target), or ``keywords``, which a provider scores; ``weights`` by name; ``rubric``:
@@ -44,7 +44,7 @@ def evaluate(given: Mapping[str, Any]) -> dict[str, Any]:
     :return: ``asked``: the target, and the criteria with keywords; or ``result``; or the ``fault`` of the provider.
     :raises agtphost.errors.Refusal: 422 for parameters of another form.
     """
-    call = given["call"]
+    call = job["call"]
     target = material.require(call, "target")
     if isinstance(target, str):
         target = {"text": material.text(call, "target")}
@@ -55,12 +55,12 @@ def evaluate(given: Mapping[str, Any]) -> dict[str, Any]:
     rubric = _rubric(call)
     found = {name: _score(target, name, criterion) for name, criterion in listed}
     judged = [(name, criterion) for name, criterion in listed if found[name] is None]
-    if judged and "found" not in given:
+    if judged and "found" not in job:
         asked = [
             {"name": name, "member": each.get("member", name), "keywords": each["keywords"]} for name, each in judged
         ]
         return {"asked": {"target": target, "criteria": asked}}
-    offered = given["found"].get("scores") if judged else []
+    offered = job["found"].get("scores") if judged else []
     if not isinstance(offered, list) or len(offered) != len(judged) or not all(map(_is_score, offered)):
         return {"fault": "its result does not have one of scores from 0 to 1 for each criterion"}
     for (name, _), each in zip(judged, offered, strict=True):
