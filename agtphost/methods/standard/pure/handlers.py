@@ -168,8 +168,8 @@ class Judged:
             raise Refusal(
                 Reason.PROVIDER_MISSING,
                 f"{work} needs a provider, and none is bound.",
-                remedy=f"The operator has to bind an endpoint to {context.method} {path}: a function, a recipe, an MCP "
-                "tool or an HTTPS service.",
+                remedy=f"The operator has to bind an endpoint of [endpoints] directory to {context.method} {path}: a "
+                "function, a recipe, an MCP tool or an HTTPS service.",
                 details={"method": context.method, "path": path},
             )
 

@@ -109,7 +109,7 @@ def _work(kind: str, locale: str) -> Callable[[str], Any]:
     raise Refusal(
         Reason.PROVIDER_MISSING,
         "Normalizing addresses needs a provider, and none is bound.",
-        remedy="The operator has to bind an endpoint to NORMALIZE /address.",
+        remedy="The operator has to bind an endpoint of [endpoints] directory to NORMALIZE /address.",
         details={"parameter": "type"},
     )
 
