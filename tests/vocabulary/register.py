@@ -77,6 +77,7 @@ CACHES: Final = (
     _cache("registry.entry:_http_date", "when a card was changed, as HTTP says it", 1_024, MIB),
     _cache("registry.providers:origin_of", "the origin of a card's endpoint", 1_024, 8 * MIB),
     _cache("protocols.admission:origin_of", "the network of an address", 1_024, MIB),
+    _cache("protocols.quic.answer_budget:_network_of", "the larger network of an address", 1_024, MIB),
     _cache(
         "identity.cached_encoding:_CanonicalForms._forms",
         "items of the manifest, and definitions that several of them have, as they are signed",
@@ -222,6 +223,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "dispatch.scope_dimensions:ScopeDimensionGate._rules",
             "dispatch.gates.limits:AllowanceTable._owed",
             "host.modules:ModuleSet._imported",
+            "host.modules:ModuleSet.stamps",
             "host.server_pool:ServerPool._in_force",
             "host.upstreams:TaskCancellations._adapters",
             "host.upstreams:TaskCancellations._cancellations",
@@ -397,6 +399,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     ),
     _LINK: frozenset(
         {
+            "host.root:HostService._outages",
             "stores.facet_rows:FacetNumbers._known",
             "stores.record_blocks:RecordBlocks._columns",
             "audit.writer_queue:WriterQueue.tasks",

@@ -349,7 +349,7 @@ def test_numbers_are_those_of_the_code() -> None:
     from agtphost.adapters.mcp import call_tracker, request_states
     from agtphost.dispatch import sessions
     from agtphost.dispatch.gates import limits, principal
-    from agtphost.http import gateway
+    from agtphost.gateway import gateway
     from agtphost.methods.cognitive import query
     from agtphost.methods.discovery import candidates, discover, document_cache
     from agtphost.negotiation import call_ceiling, schema_cache

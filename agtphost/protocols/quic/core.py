@@ -58,7 +58,7 @@ LONGEST_NAME = 255
 
 LEAST_IDLE = 60.0
 """
-Seconds without a packet after which QUIC ends a connection, at least (core 08 section 5.4): a client that waits for an
+Seconds without a packet after which QUIC ends a connection, at least (core v08 section 5.4): a client that waits for an
 answer sends PING every 15. Without a call, ``idle_timeout`` of ``[limits]`` ends it earlier, as over TLS.
 """
 
