@@ -10,19 +10,19 @@ from __future__ import annotations
 FUNCTION_CALL = 394
 """A registered function over AGTP, from the octets of the request to those of the answer, signed and stored."""
 
-TOOL_CALL = 452
+TOOL_CALL = 454
 """A tool call over stdio, eight at a time: gates, dispatcher and adapter, between the wire and the ledger."""
 
-TOOL_CALL_ALONE = 476
+TOOL_CALL_ALONE = 478
 """The same where calls come one at a time."""
 
-GATEWAY_TOOL_CALL = 838
+GATEWAY_TOOL_CALL = 842
 """The same eight through the gateway, from the octets of the HTTP request to those of its answer."""
 
-FRONT_TOOL_CALL = {False: 975, True: 1_077}
+FRONT_TOOL_CALL = {False: 986, True: 1_088}
 """The same eight through the MCP front, by whether they are in sessions of the handshake era."""
 
-HTTP_CALL = {"a call": 308, "a tool": 400}
+HTTP_CALL = {"a call": 309, "a tool": 405}
 """
 Functions of Python alone, without built-in ones, of a registered function: through the gateway, and by ``tools/call``
 through the MCP front. Both are signed and stored.
