@@ -109,9 +109,11 @@ def assemble(
     try:
         return _assemble(loaded, reactor, environ, evidence, remarks, pod_label)
     except BaseException:
+        # Another configuration may be tried with the lease; without one, the store is the caller's.
         if lease is not None:
-            # Another configuration may be tried with it.
             evidence.discard()
+        else:
+            evidence.close_reader()
         raise
 
 

@@ -76,6 +76,9 @@ class Evidence:
     is_fresh: Callable[[], bool] | None = None
     """Returns whether the lease was confirmed recently enough for a handler to begin; None without a lease."""
 
+    close_reader: Callable[[], None] = lambda: None
+    """Closes what records are read with, for a host that is discarded; the end of the process does so otherwise."""
+
     close_store: Callable[[], None] = lambda: None
     """Closes the store, which gives its lease up; for a host that cannot start. The ledger does so when it stops."""
 
@@ -83,6 +86,7 @@ class Evidence:
         """Close what was opened for a host that cannot start, so that another one can be assembled."""
         if self.heartbeat is not None:
             self.heartbeat.stopService()
+        self.close_reader()
         self.close_store()
 
     def takes_calls(self) -> bool:
@@ -165,13 +169,15 @@ def keep_evidence(
         heartbeat=None if lease is None else begin_heartbeat(reactor, lease, ledger.call_in_writer),
         lease=lease,
         is_fresh=None if lease is None else freshness(lease),
-        close_store=partial(_close, store, reader),
+        close_reader=partial(_close_separate, reader, store),
+        close_store=store.close,
     )
 
 
-def _close(store: IChainStore, reader: IRecordReader) -> None:
-    reader.close()
-    store.close()
+def _close_separate(reader: IRecordReader, store: IChainStore) -> None:
+    """Close a reader; a store that is its own reader goes on."""
+    if id(reader) != id(store):
+        reader.close()
 
 
 def _check_key(store: IChainStore, loaded: LoadedHost) -> None:

@@ -125,7 +125,9 @@ def _assemble(
     try:
         return list(_try_services(assembled.services)) if serves else ()
     finally:
-        assembled.generations.discard(assembled.generations.core)
+        core = assembled.generations.core
+        assembled.generations.discard(core)
+        core.services.evidence.close_reader()
 
 
 def list_problems(error: Exception, loaded: LoadedHost) -> Sequence[Problem]:

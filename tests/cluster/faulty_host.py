@@ -12,10 +12,14 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from twisted.internet import reactor
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
 from twisted.scripts.twistd import run
 
 from agtphost.cluster import heartbeat, pod_label, standby
@@ -28,6 +32,8 @@ from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import LeaseState
 from agtphost.stores.postgres import lease, schema_files
 from agtphost.stores.postgres.lease import PostgresLease
+
+log = Logger()
 
 
 def make_early() -> None:
@@ -107,12 +113,13 @@ def make_edited() -> None:
     root.lease_of = change_files  # type: ignore[attr-defined]
 
 
-def make_hindered() -> None:
+def make_hindered() -> Callable[[], None]:
     """
     No fault: something happens after a trial that found nothing, before the start.
 
     TEST_EVENTS lists for each such trial what happens then: ``remove`` a file, ``write`` a file and its text,
-    ``listen`` at a port, or ``wait`` for a file, which is said by one that ends in ``.waits``.
+    ``listen`` at a port, ``bind`` one of UDP, or ``wait`` for a file, which is said by one that ends in ``.waits``.
+    Returns what frees the ports.
     """
     events: list[list[list[str]]] = json.loads(os.environ["TEST_EVENTS"])
     listening: list[socket.socket] = []
@@ -128,11 +135,62 @@ def make_hindered() -> None:
                 Path(f"{named}.waits").touch()
                 while not os.path.exists(named):
                     time.sleep(0.05)
+            elif what == "bind":
+                listening.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                listening[-1].bind(("127.0.0.1", int(named)))
             else:
                 listening.append(socket.create_server(("127.0.0.1", int(named))))
         return problems
 
+    def release() -> None:
+        while listening:
+            listening.pop().close()
+
     root.find_start_problems = try_start  # type: ignore[attr-defined]
+    return release
+
+
+def make_counted() -> None:
+    """No fault: the same, and the log says what the process has before it takes over, and after each undone start."""
+    release = make_hindered()
+    discard, take_over = root.HostService._discard_start, root.HostService._take_over
+
+    async def take_over_and_count(self: root.HostService, standby: host_standby.StandbyHost, lease: ILease) -> None:
+        log.info("left by a start: {left}", left=json.dumps(count_resources(reactor)))
+        await take_over(self, standby, lease)
+
+    async def discard_and_count(self: root.HostService, lease: ILease) -> None:
+        await discard(self, lease)
+        # What the hindrance itself has open.
+        release()
+        await deferLater(reactor, 0)
+        log.info("left by a start: {left}", left=json.dumps(count_resources(reactor)))
+
+    root.HostService._take_over = take_over_and_count  # type: ignore[method-assign]
+    root.HostService._discard_start = discard_and_count  # type: ignore[method-assign]
+
+
+def count_resources(reactor: Any) -> dict[str, list[str]]:
+    """Return the threads, child processes, files, sockets that are bound or connected, and timers of this process."""
+    own = Path("/proc/self")
+    opened = []
+    for entry in (own / "fd").iterdir():
+        with suppress(OSError):
+            opened.append(os.readlink(entry))
+    known = {
+        inode: kind
+        for kind, place in (("tcp", 9), ("udp", 9), ("unix", 6))
+        for inode in (line.split()[place] for line in (own / "net" / kind).read_text().splitlines()[1:])
+    }
+    children = [text for task in (own / "task").iterdir() for text in (task / "children").read_text().split()]
+    return {
+        # The reactor starts those of its pool as they are needed, up to a bound.
+        "threads": sorted(each.name for each in threading.enumerate() if not each.name.startswith("PoolThread")),
+        "children": children,
+        "files": sorted(each for each in opened if not each.startswith("socket:")),
+        "sockets": sorted(known[each[8:-1]] for each in opened if each[8:-1] in known),
+        "timers": sorted(f"{each.func!r}" for each in reactor.getDelayedCalls()),
+    }
 
 
 def make_outrun() -> None:
