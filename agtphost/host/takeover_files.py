@@ -78,14 +78,17 @@ class TakeoverFiles:
         self._next: list[Staying] = []
         self._can_stay = False
         self._again = ATTEMPTS - 1
+        self._problems: Sequence[Problem] = ()
+        """Those that kept the files as they are now from being taken."""
+
         if HANDLERS in changed:
             log.warn(CHANGED_MODULES)
         if changed - {HANDLERS}:
             self._begin()
 
     def _begin(self) -> None:
-        self._next, self._can_stay = list(READINGS), True
-        self._take(())
+        self._next, self._can_stay, self._problems = list(READINGS), True, ()
+        self._take()
 
     @property
     def can_fall_back(self) -> bool:
@@ -106,18 +109,16 @@ class TakeoverFiles:
             self._again -= 1
             self._begin()
         else:
-            self._take(problems)
+            # The first start was with all changes; a later one may have failed for another reason.
+            self._problems = self._problems or problems
+            self._take()
 
     @property
     def _must_read_again(self) -> bool:
         return self._again > 0 and bool(find_changes(stamp_host(self.loaded), self._compared) - {HANDLERS})
 
-    def _take(self, problems: Sequence[Problem]) -> None:
-        """
-        Take the next configuration that a start would succeed with, as far as a trial can tell.
-
-        :param problems: of those that were tried.
-        """
+    def _take(self) -> None:
+        """Take the next configuration that a start would succeed with, as far as a trial can tell."""
         before = self._before
         self._compared = stamp_host(before)
         changed = find_changes(self._compared, before.files) - {HANDLERS}
@@ -125,10 +126,11 @@ class TakeoverFiles:
             try:
                 loaded, waiting = self._read(before, self._next.pop(0))
             except ConfigurationError as error:
-                if not problems:
-                    problems = error.problems
-                    log_problems(problems)
+                if not self._problems:
+                    self._problems = error.problems
+                    log_problems(self._problems)
                 continue
+            problems = self._problems
             keys = tuple(key for key in waiting if key not in WAITING) if problems else ()
             # Without such keys, what was in the way has gone in the meantime.
             kinds = frozenset({CONFIGURATION})
@@ -141,4 +143,4 @@ class TakeoverFiles:
             return
         self._can_stay = False
         log.error("this host serves what it read before; correct the files, and then reload")
-        self.loaded = replace(before, untaken=UntakenChange(kinds=frozenset(changed), problems=tuple(problems)))
+        self.loaded = replace(before, untaken=UntakenChange(kinds=frozenset(changed), problems=tuple(self._problems)))
