@@ -29,6 +29,8 @@ def _read_entries(config: Config) -> Iterator[Operator]:
         except (KeyFormatError, OSError) as error:
             # A reload was refused for it before; a host in memory has no files. `agtp check` reports it as a problem.
             log.warn("[[operator]] {name} has no key: {why}", name=each.name, why=explain(error), is_problem=True)
+            # The entry counts, with a key that no certificate has: else registrars would be administrators.
+            yield Operator(name=each.name, key=str(each.key), role=role, listed=True)
             continue
         if key is None:
             yield Operator(name=each.name, key=str(each.key), role=role, listed=True)

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from agtphost.identity import encoding, files
 from agtphost.vocabulary.foreign_errors import explain
+from agtphost.vocabulary.remembered_files import read_named
 
 _SMALL_ORDER = frozenset(
     bytes.fromhex(text)
@@ -122,7 +123,7 @@ class VerifyingKey:
         :raises OSError: if it cannot be opened.
         """
         try:
-            return cls.from_text(path.read_bytes().decode("ascii"))
+            return cls.from_text(read_named(path).decode("ascii"))
         except ValueError as error:
             raise KeyFormatError(f"{path}: {explain(error)}") from error
 

@@ -1,9 +1,9 @@
 """
 Read files that ``host.toml`` names as they were when a configuration was tried, which may be long ago.
 
-What is built from a configuration reads some files itself: keys of identity providers and of cards, authorities of
-servers. A host on standby builds all that when it is tried, and again when it takes over. It may be the only host that
-is left then, so it must not depend on these files a second time.
+What is built from a configuration reads some files itself: keys of operators, identity providers and cards,
+authorities of servers. A host on standby builds all that when it is tried, and again when it takes over. It may be the
+only host that is left then, so it must not depend on these files a second time.
 """
 
 from __future__ import annotations

@@ -22,6 +22,11 @@ pytestmark = postgres.needed
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'agtphost/b'"
 
 
+WITNESSED = """
+[[witness.logs]]
+origin = "elsewhere"
+key = "file:other.pub"
+"""
 ISSUER = """
 [[policies.oauth.issuer]]
 expected_issuer = "https://id.test"
@@ -70,13 +75,14 @@ def test_starts_that_fail_after_each_trial_leave_what_was_read_before(tmp_path: 
 
 @pytest.mark.parametrize("after_trial", [True, False])
 def test_keys_that_go_before_a_takeover_are_those_that_were_read(tmp_path: Path, after_trial: bool) -> None:
-    """A provider's and a card's, which the assembly reads: after the trial, or while the host stands by."""
+    """A provider's, a card's and a witnessed log's, which the assembly reads: after the trial, or on standby."""
     with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
-        config, files = group.variant("b"), [group.folder / name for name in ("jwks.json", "missing.pub")]
+        config, files = group.variant("b"), [group.folder / name for name in ("jwks.json", "missing.pub", "other.pub")]
         files[0].write_text(JWKS)
-        SigningKey.generate().public.save(files[1])
+        for file in files[1:]:
+            SigningKey.generate().public.save(file)
         kept = [file.read_bytes() for file in files]
-        config.write_text(config.read_text() + ISSUER + CARD_KEY)
+        config.write_text(config.read_text() + ISSUER + CARD_KEY + WITNESSED)
         events = [["remove", str(file)] for file in files if after_trial]
         host = group.stand_by("b", config=config, fault="hindered", environ=happen(events))
         rename(group, "/text", "/repeat")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import ssl
@@ -13,6 +14,7 @@ from typing import Any
 import httpx
 
 from agtphost.identity.certificates import create_authority, issue_server_certificate, key_pem_of, new_tls_key, pem_of
+from agtphost.identity.keys import SigningKey
 from agtphost.stores.lease import LONGEST_LEASE, UNTAKEN
 from tests import postgres
 from tests.cluster.hosts import Cluster, cluster
@@ -205,3 +207,23 @@ def test_files_that_change_before_a_host_stands_by_are_noticed(tmp_path: Path) -
             for token in TOKENS
         ]
         assert answers == [401, 200]
+
+
+def test_an_operator_whose_key_goes_stays_the_administrator(tmp_path: Path) -> None:
+    """Otherwise no administrator were listed, and a development host would let its registrars do everything."""
+    with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
+        config, key = group.variant("b"), group.folder / "vera.pub"
+        SigningKey.generate().public.save(key)
+        # In place of the sample's administrator, who is the registrar.
+        text, count = re.subn(r'(name = "admin"\n)key = .*\n', r'\1key = "vera.pub"\n', config.read_text())
+        assert count == 1
+        config.write_text(text)
+        host = group.stand_by("b", config=config)
+        key.unlink()
+        assert group.hosts["a"].stop() == 0
+        where = ("--config", str(config), "--uri", host.wait().uri)
+        done = agtp("reload", *where, environ=group.environ("b"))
+        assert done.returncode == 1 and 'role = "administrator"' in done.stderr, done.stderr
+        assert "reload: " not in host.output
+        assert "has no key" not in host.output
+        assert "not taken: " in host.output and "vera.pub" in host.output
