@@ -107,6 +107,9 @@ class LoadedHost:
     left_out: frozenset[str] = frozenset()
     """Labels of hosted agents that were not admitted when this host took over, as they are reserved."""
 
+    emptied: frozenset[str] = frozenset()
+    """Keys of ``host.toml`` that lost what named such agents, and that a reload does not take."""
+
     @property
     def catalog(self) -> Catalog:
         """Return the catalog that validates requests unless they ask for another version."""

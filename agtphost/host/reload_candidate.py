@@ -182,7 +182,7 @@ def _read(running: RunningConfiguration, environ: Mapping[str, str], issued: lis
         modules=config.reloads_modules,
     )
     untaken = old.untaken if old.untaken is not None and set(old.untaken.keys) & set(waiting) else None
-    taken = replace(loaded, tls=old.tls, untaken=untaken)
+    taken = replace(loaded, tls=old.tls, untaken=untaken, emptied=old.emptied.intersection(waiting))
     _ = taken.graph  # built in this thread, where no request waits
     return Candidate(
         loaded=taken,

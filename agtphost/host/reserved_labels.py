@@ -20,6 +20,7 @@ from twisted.logger import Logger
 
 from agtphost.audit import retention
 from agtphost.config import Config
+from agtphost.config.reloadable_keys import merge_reloadable
 from agtphost.config.replacement import replace_value
 from agtphost.host.host_loader import LoadedHost
 from agtphost.http_clients import find_agent
@@ -74,8 +75,11 @@ def leave_out_reserved(loaded: LoadedHost) -> LoadedHost:
     if not left:
         return loaded
     names = frozenset(agent.name for agent in left)
-    config = _leave_out_bindings(config, loaded.directory, frozenset(agent.agent_id for agent in left))
-    return replace(loaded, directory=AgentDirectory(kept), config=config, left_out=loaded.left_out | names)
+    emptied = _leave_out_bindings(config, loaded.directory, frozenset(agent.agent_id for agent in left))
+    # A reload compares with the configuration without them, and says that these keys wait.
+    waiting = loaded.emptied.union(merge_reloadable(config, emptied)[2])
+    directory, left_out = AgentDirectory(kept), loaded.left_out | names
+    return replace(loaded, directory=directory, config=emptied, left_out=left_out, emptied=waiting)
 
 
 def _leave_out_bindings(config: Config, directory: AgentDirectory, left: Set[str]) -> Config:

@@ -49,11 +49,14 @@ class UntakenChange:
         return f"changed, and not taken when this host took over: {what}: {why}; {cure}"
 
 
-def describe_untaken(untaken: UntakenChange | None, left_out: Collection[str]) -> list[str]:
+def describe_untaken(
+    untaken: UntakenChange | None, left_out: Collection[str], emptied: Collection[str] = ()
+) -> list[str]:
     """
     Return a line for each thing that was not taken when a host took over.
 
     :param left_out: labels of agents that were not admitted; see :mod:`agtphost.host.reserved_labels`.
+    :param emptied: keys that lost what named such agents, and wait for a restart.
     """
     lines = [] if untaken is None else [untaken.describe()]
     if left_out:
@@ -61,6 +64,11 @@ def describe_untaken(untaken: UntakenChange | None, left_out: Collection[str]) -
             f"not taken when this host took over: {', '.join(sorted(left_out))}, with what names it in host.toml: the "
             "label is reserved for an agent that ended; issue it under another label, or remove its files, and then "
             "run `agtp reload`"
+        )
+    if emptied:
+        lines.append(
+            f"not taken when this host took over: what named an agent that was left out, in {', '.join(sorted(emptied))}"
+            ": name another one, and restart this host, as a reload does not take it"
         )
     return lines
 

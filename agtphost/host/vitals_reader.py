@@ -137,7 +137,7 @@ def register_vitals(on: HostServices, look: VitalsReader) -> None:
             "free_space_floor": config.store.free_space_floor,
             "agents": dict(known),
             "expiring": [each.sentence for each in seen.expiries if each.soon],
-            "untaken": describe_untaken(on.loaded.untaken, on.loaded.left_out),
+            "untaken": describe_untaken(on.loaded.untaken, on.loaded.left_out, on.loaded.emptied),
             "upstreams": [asdict(each) for each in seen.upstreams],
             "witness_ages": dict(seen.witness_ages),
             "open_items": dict(seen.open_items),
