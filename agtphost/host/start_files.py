@@ -67,8 +67,8 @@ def describe_untaken(
         )
     if emptied:
         lines.append(
-            f"not taken when this host took over: what named an agent that was left out, in {', '.join(sorted(emptied))}"
-            ": name another one, and restart this host, as a reload does not take it"
+            f"not taken when this host took over: what named a left-out agent in {', '.join(sorted(emptied))}: name "
+            "another one, and restart this host, as a reload does not take it"
         )
     return lines
 
