@@ -65,7 +65,6 @@ class LoadedHost:
     """The endpoints with what their handlers need."""
 
     recipes: RecipeBook
-
     documents: Sequence[ReadableDocument]
     """The documents that QUERY and SUMMARIZE may read."""
 
@@ -105,10 +104,8 @@ class LoadedHost:
     """Files that only the assembly reads, as they were when it was tried."""
 
     left_out: frozenset[str] = frozenset()
-    """Labels of hosted agents that were not admitted when this host took over, as they are reserved."""
-
     emptied: frozenset[str] = frozenset()
-    """Keys of ``host.toml`` that lost what named such agents, and that a reload does not take."""
+    """Labels of hosted agents that a takeover left out, as they are reserved; keys that named them and now wait."""
 
     @property
     def catalog(self) -> Catalog:
