@@ -221,9 +221,12 @@ def test_a_suspended_agent_that_asked_to_wait_waits_no_longer_than_a_minute(watc
     assert not held.called
     watched.host.advance(1.0)
     assert held.called and held.result.headers.get("preference-applied") == "wait=60"  # type: ignore[attr-defined]
-    held = watched.listen(watched.clerk, headers={"Prefer": "wait=60"})
+    held = watched.listen(watched.clerk, headers={"Prefer": "wait=1000000000"})
     watched.turn(watched.clerk, "REVOKE")
     assert held.called
+    answer: Any = held.result
+    assert (answer.status, answer.reason) == (410, "agent-retired"), "nothing reinstates it any more"
+    assert answer.headers.get("preference-applied") == "wait=60"
 
 
 def test_few_requests_of_a_suspended_agent_wait(watched: Watched) -> None:

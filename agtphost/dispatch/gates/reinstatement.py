@@ -30,7 +30,7 @@ LONGEST_WAIT = 60
 MOST_WAITING = 16
 """Requests of one agent that wait; further ones are refused immediately."""
 
-_WAIT = re.compile(r"wait=([1-9][0-9]{0,5})", re.ASCII)
+_WAIT = re.compile(r"wait=([1-9][0-9]{0,17})", re.ASCII)
 
 
 @implementer(ICacheableGate)
@@ -94,8 +94,17 @@ class PatientCallerGate(CallerGate):
             self._waiting[agent_id] -= 1
             if not self._waiting[agent_id]:
                 del self._waiting[agent_id]
+        refusal = self._refuse_retired(exchange) or refusal
         refusal.headers = (*refusal.headers, ("Preference-Applied", f"wait={seconds}"))
         raise refusal
+
+    def _refuse_retired(self, exchange: Exchange) -> StoppedAgent | None:
+        """Return the refusal of a caller that was revoked while it waited; None if it was not."""
+        try:
+            super().check(exchange)
+        except StoppedAgent as stopped:
+            return None if stopped.reason is Reason.AGENT_SUSPENDED else stopped
+        return None
 
 
 class _RefusalWait:
