@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from agtphost.cli.host_config import (
 )
 from agtphost.cli.options import Connection
 from agtphost.cli.output import print_note
-from agtphost.vocabulary.display_names import tell_apart
+from agtphost.vocabulary.display_names import find_shared_names, split_told_apart, tell_apart
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
 
@@ -179,24 +178,23 @@ def local_agents(config: Config) -> Iterator[LocalAgent]:
 
 def display_names(agents: Iterable[LocalAgent]) -> dict[str, str]:
     """Return the names of agents for lists, by Agent-ID."""
-    found = list(agents)
-    names = Counter(each.name for each in found)
-    return {
-        each.agent_id: tell_apart(each.name, each.agent_id) if names[each.name] > 1 else each.name for each in found
-    }
+    names = {each.agent_id: each.name for each in agents}
+    shared = find_shared_names(names)
+    return {agent_id: tell_apart(name, agent_id, shared.get(agent_id, 0)) for agent_id, name in names.items()}
 
 
 def find_named(config: Config, name: str) -> LocalAgent | None:
     """
     Return the agent whose files are stored with this host under a name, or whose label it is; None if there is none.
 
-    :param name: an Agent-ID is a name, too.
+    :param name: an Agent-ID is a name, too; so is what lists show of a name that several agents have.
     :raises agtphost.cli.failures.WrongInput: several agents have the name; a command for one must not reach another.
     """
+    label, digits = split_told_apart(name)
     found = {
         one.agent_id: one
         for one in reversed(list(_read_agents(config)))
-        if name in (one.name, one.agent_id, one.document.get("name"))
+        if label in (one.name, one.agent_id, one.document.get("name")) and one.agent_id.startswith(digits)
     }
     if len(found) > 1:
         choices = ", ".join(f"{each.agent_id} ({each.directory})" for each in found.values())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agtphost.client.errors import InvalidCall
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.display_names import split_told_apart
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.regular_files import read_octets
 
@@ -40,7 +41,7 @@ def identity_of(host: LocalHost, wanted: str | None, default: str) -> tuple[Path
     """
     Return certificate, key and Agent-ID of a named identity; nothing where only the default is absent.
 
-    :param wanted: the name of a directory, or the label or Agent-ID of an agent.
+    :param wanted: the name of a directory, or the label or Agent-ID of an agent, or what lists show of a shared label.
     :raises InvalidCall: for an unknown name, with the known ones, and for a name that two agents have.
     """
     known = identities(host)
@@ -63,10 +64,11 @@ def _find_certificate(known: Mapping[str, Path], wanted: str) -> Path | None:
 
     :raises InvalidCall: several agents have the name.
     """
+    called, digits = split_told_apart(wanted)
     found: dict[str, tuple[str, Path]] = {}
     for name, certificate in known.items():
         agent_id, label = _read_names(certificate.with_name("document.json"))
-        if wanted in (name, agent_id, label):
+        if called in (name, agent_id, label) and agent_id.startswith(digits):
             found.setdefault(agent_id or name, (name, certificate))
     if len(found) > 1:
         choices = ", ".join(f"{agent_id} ({name})" for agent_id, (name, _) in found.items())

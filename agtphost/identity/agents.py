@@ -95,13 +95,13 @@ class Agent:
     notes: tuple[str, ...] = ()
     """What an operator should know: for the log at start."""
 
-    name_is_shared: bool = field(default=False, compare=False)
-    """Whether another agent of the directory has the same name."""
+    shared_name_digits: int = field(default=0, compare=False)
+    """Digits of the Agent-ID that tell it from agents of the directory with the same name; 0: there is none."""
 
     @property
     def display_name(self) -> str:
         """The name for lists, with the beginning of the Agent-ID where another agent has the same name."""
-        return tell_apart(self.name, self.agent_id) if self.name_is_shared else self.name
+        return tell_apart(self.name, self.agent_id, self.shared_name_digits)
 
     @property
     def is_listed(self) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from zope.interface import Attribute, Interface, implementer
 
 from agtphost.identity.agents import Agent
+from agtphost.vocabulary.display_names import find_shared_names
 
 
 class IAgentDirectory(Interface):
@@ -106,13 +106,12 @@ class AgentDirectory:
 
 
 def _mark_shared_names(known: dict[str, Agent]) -> dict[str, Agent]:
-    """Return the agents, each with a note whether another one has its name."""
-    names = Counter(agent.name for agent in known.values())
+    """Return the agents, each with a note of how to tell it from those that have its name."""
+    shared = find_shared_names({agent_id: agent.name for agent_id, agent in known.items()})
     return {
-        agent_id: agent
-        if agent.name_is_shared == (names[agent.name] > 1)
-        else replace(agent, name_is_shared=not agent.name_is_shared)
+        agent_id: agent if agent.shared_name_digits == digits else replace(agent, shared_name_digits=digits)
         for agent_id, agent in known.items()
+        for digits in (shared.get(agent_id, 0),)
     }
 
 

@@ -7,8 +7,10 @@ actions are called and not what was called, and so it is named by these; everyth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
 
 from agtphost.vocabulary.status import Status
 
@@ -102,9 +104,50 @@ UNPROVEN = "unproven"
 """The word in lists for a caller that is known by its Agent-ID header alone: it may be anyone."""
 
 
-def tell_apart(name: str, agent_id: str) -> str:
-    """Return the name of an agent in lists where other agents have the same name."""
-    return f"{name} ({agent_id[:8]}...)"
+_TOLD_APART: Final = re.compile(r"(\S+) \(([0-9a-f]{8,64})\.\.\.\)")
+
+SHOWN_DIGITS = 8
+"""Digits of the Agent-ID with a name that several agents have; more where these are equal, too."""
+
+
+def find_shared_names(names: Mapping[str, str]) -> dict[str, int]:
+    """
+    Return the agents whose name others have, by Agent-ID, each with how many of its digits tell these apart.
+
+    Whoever creates an agent can try keys until the first digits of its Agent-ID are those of another one.
+
+    :param names: names by Agent-ID.
+    """
+    of_name: dict[str, list[str]] = {}
+    for agent_id, name in names.items():
+        of_name.setdefault(name, []).append(agent_id)
+    digits: dict[str, int] = {}
+    for agent_ids in of_name.values():
+        if len(agent_ids) > 1:
+            agent_ids.sort()
+            most = max(_count_equal(first, second) for first, second in pairwise(agent_ids)) + 1
+            digits.update(dict.fromkeys(agent_ids, max(SHOWN_DIGITS, most)))
+    return digits
+
+
+def _count_equal(first: str, second: str) -> int:
+    """Return with how many equal characters two texts begin."""
+    return next((at for at, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), len(first))
+
+
+def tell_apart(name: str, agent_id: str, digits: int) -> str:
+    """
+    Return the name of an agent in lists.
+
+    :param digits: of :func:`find_shared_names`; 0: no other agent has the name.
+    """
+    return f"{name} ({agent_id[:digits]}...)" if digits else name
+
+
+def split_told_apart(text: str) -> tuple[str, str]:
+    """Return the name and the digits of the Agent-ID in a text of :func:`tell_apart`; no digits if it has none."""
+    found = _TOLD_APART.fullmatch(text)
+    return (text, "") if found is None else (found[1], found[2])
 
 
 def is_unproven(record: Mapping[str, Any]) -> bool:

@@ -31,13 +31,15 @@ PLACES = ("state/agents/other", "state/hosted/demo")
 """Directories of a second agent: one with the same label in another directory, one with the same directory name."""
 
 
-def add_twin(place: str) -> str:
-    """Add an agent with the label of ``demo``, and return the Agent-ID of ``demo``."""
+def add_twin(place: str, equal: int = 0) -> str:
+    """Add an agent with the label and first digits of ``demo``, and return the Agent-ID of ``demo``."""
     shutil.copytree("state/agents/demo", place)
     file = Path(place, "document.json")
     document = json.loads(file.read_text())
-    file.write_text(json.dumps({**document, "agent_id": TWIN, "name": "demo"}))
-    return str(document["agent_id"])
+    agent_id = str(document["agent_id"])
+    other = agent_id[:equal] + ("0" if agent_id[equal] != "0" else "1") + TWIN[equal + 1 :] if equal else TWIN
+    file.write_text(json.dumps({**document, "agent_id": other, "name": "demo"}))
+    return agent_id
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -131,3 +133,36 @@ def test_lists_show_a_shared_name_with_the_beginning_of_the_agent_id(server: Agt
     names = labels(Connection(config=Path("host.toml")))
     assert (names[demo], names[TWIN]) == (f"demo ({demo[:8]}...)", f"demo ({TWIN[:8]}...)")
     assert not any("(" in name for agent_id, name in names.items() if agent_id not in (demo, TWIN))
+
+
+@pytest.mark.parametrize(("equal", "shown"), [(7, 8), (8, 9), (40, 41)])
+def test_lists_show_as_many_digits_as_tell_two_agents_apart(
+    equal: int, shown: int, server: AgtpServer, run: Run
+) -> None:
+    """Who creates an agent can choose its name, and try keys until the first digits are those of another one."""
+    demo = add_twin("state/hosted/demo", equal)
+    found = [name for name in labels(Connection(config=Path("host.toml"))).values() if name.startswith("demo (")]
+    assert len(set(found)) == 2 and f"demo ({demo[:shown]}...)" in found
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
+def test_a_name_of_a_list_can_be_given_to_each_command(words: tuple[str, ...], server: AgtpServer, run: Run) -> None:
+    """It has been copied from there; digits that two agents share name neither."""
+    demo = add_twin("state/hosted/demo", 12)
+
+    def give(name: str) -> str:
+        result = run(*(name if word == "demo" else word for word in words), input="y\n")
+        return str(result.stdout + result.stderr)
+
+    assert "no agent is named" not in give(f"demo ({demo[:13]}...)")
+    assert "2 agents have the name" in give(f"demo ({demo[:12]}...)")
+
+
+def test_as_takes_a_name_of_a_list(server: AgtpServer, run: Run) -> None:
+    """The call is made as that agent and no other."""
+    demo = add_twin("state/hosted/demo")
+    run("call", "-", "QUERY", "/", "--as", f"demo ({demo[:8]}...)")
+    assert server.seen[-1].request.headers.get("agent-id") == demo
+    server.seen.clear()
+    refused = run("call", "-", "QUERY", "/", "--as", "demo (00000000...)")
+    assert refused.exit_code == 2 and server.seen == []

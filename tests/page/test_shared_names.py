@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agtphost.audit.observed_records import ObservedGroup
+from agtphost.identity.directory import AgentDirectory
 from agtphost.page.live_feed import line_of
 from agtphost.testing.identities import TestAgent
 from tests.page.browsing import Page
@@ -28,7 +29,7 @@ class Twins(PageInMemory):
 
     def open(self) -> None:
         super().open()
-        self.services.evidence.ledger.watch(self._watch)
+        self.host.core.services.evidence.ledger.watch(self._watch)
 
     def _watch(self, group: ObservedGroup) -> None:
         self.seen += group.records
@@ -38,6 +39,17 @@ class Twins(PageInMemory):
         status, body = self.get(path, query)
         assert status == 200, body
         return [text.strip("\u2068\u2069") for text in Page(body).said]
+
+
+def test_the_directory_shows_as_many_digits_as_tell_its_agents_apart() -> None:
+    """A third agent with equal first digits was shown as one of the others."""
+    one = Twins().first.agent
+    ids = ["1a2b3c4d" + "0" * 56, "1a2b3c4d" + "0" * 20 + "f" * 36, "ff" * 32]
+    directory = AgentDirectory([replace(one, agent_id=each, hosted=False) for each in ids])
+    assert [each.display_name for each in directory.list_known()] == [f"{one.name} ({each[:29]}...)" for each in ids]
+    directory.admit([replace(one, agent_id="ee" * 32, name="single", hosted=False)])
+    single = directory.by_id("ee" * 32)
+    assert single is not None and single.display_name == "single"
 
 
 def shown(agent: TestAgent) -> str:

@@ -127,7 +127,7 @@ class ApprovalDecisions:
         shown = {name: value[name] for name in SHOWN if value.get(name) not in (None, "", [], {}) or name == "input"}
         shown["state"] = state
         agent = self._directory.by_id(value["caller"])
-        if agent is not None and agent.name_is_shared:
+        if agent is not None and agent.shared_name_digits:
             shown["label"] = agent.display_name
         decision = value["decision"]
         if decision is not None:
