@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agtphost.audit.filters import FIELDS, FilterError, RecordFilter
+from agtphost.audit.filters.fields import MOST_CHARACTERS
 from agtphost.audit.filters.query_text import LONGEST
 from agtphost.stores import Search
 from tests.programmes import length
@@ -100,7 +101,8 @@ def test_a_filter_means_a_search(text: str, expected: Search) -> None:
         ("agent:\u202edemo", "filter", "has the character U+202E, which does not show"),
         ("text\x00", "filter", "has the character U+0000"),
         (" ".join("abcdefghi"), "text", "has 9 texts. Write at most 8."),
-        ("tool:" + "x" * 201, "tool", "Write 1 to 200 characters"),
+        ("tool:" + "x" * 201, "tool", "tool has 201 characters. Write at most 200."),
+        ("tool:", "tool", "Write 1 to 200 characters"),
         ("operator:" + "a2" * 32, "operator", "Write a name, or sha256:... as records and `agtp cert show FILE`"),
         ("agent:мария", "agent", "agent 'мария' is not valid"),
     ],
@@ -111,6 +113,16 @@ def test_a_fault_is_named_with_its_cure(text: str, field: str, explanation: str)
         search(text)
     assert refused.value.field == field and explanation in str(refused.value)
     assert str(refused.value).isprintable() and len(str(refused.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("field", "most"),
+    [("tool", MOST_CHARACTERS), ("person", MOST_CHARACTERS), ("operator", MOST_CHARACTERS), ("path", LONGEST)],
+)
+def test_a_value_that_is_too_long_is_refused_with_what_its_field_takes(field: str, most: int) -> None:
+    """A remedy that is refused in turn helps no one."""
+    with pytest.raises(FilterError, match=f"^{field} has 10000 characters. Write at most {most}.$"):
+        RecordFilter.from_terms([(field, "x" * 10_000)], 0.0)
 
 
 def test_a_name_that_agents_share_lists_them() -> None:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from agtphost.audit.filters.errors import FilterError, quote
+from agtphost.audit.filters.query_text import LONGEST
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name, is_opaque_id
 
 MOST_CHARACTERS: Final = 200
@@ -51,6 +52,11 @@ class Field(NamedTuple):
     example: str
     check: Callable[[str, str], str]
     """Takes name and value; returns the value in its usual form, or raises :class:`FilterError`."""
+
+    @property
+    def longest(self) -> int:
+        """The most characters of a value."""
+        return MOST_CHARACTERS if self.allowed.startswith(NAMED) else LONGEST
 
 
 def _fail(name: str, value: str, allowed: str) -> FilterError:

@@ -30,14 +30,14 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 """Categories of characters that do not show: controls, bidirectional marks, surrogates, unassigned ones."""
 
 
-def require_visible(field: str, text: str) -> None:
+def require_visible(field: str, text: str, longest: int = LONGEST) -> None:
     """
     Refuse a text that is too long, or has characters that do not show.
 
     :raises FilterError: it is, or has.
     """
-    if len(text) > LONGEST:
-        raise FilterError(field, f"{field} has {len(text)} characters.", f"Write at most {LONGEST}.")
+    if len(text) > longest:
+        raise FilterError(field, f"{field} has {len(text)} characters.", f"Write at most {longest}.")
     for character in text:
         if unicodedata.category(character) in _HIDDEN and not (field == "filter" and character in "\t\n\r"):
             raise FilterError(

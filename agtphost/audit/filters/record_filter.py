@@ -61,7 +61,7 @@ class RecordFilter:
         texts: list[str] = []
         for name, value in terms:
             field = find_field(name)
-            require_visible(field.name, value)
+            require_visible(field.name, value, field.longest)
             usual = field.check(field.name, value)
             if field.name == TEXT:
                 texts.append(usual)
