@@ -147,7 +147,8 @@ def _prepare(directory: Path, servers: Sequence[ServerEntry], port: int | None, 
     else:
         _update_existing(file, servers, port, gateway=gateway)
     config = load_config(file)
-    return PreparedHost(config=config, new=new, sample=(directory / "handlers" / "library.py").is_file())
+    sample = (directory / "handlers" / "library.py").is_file()
+    return PreparedHost(config=config, new=new, sample=sample, port_given=bool(port))
 
 
 def _update_existing(file: Path, servers: Sequence[ServerEntry], port: int | None, *, gateway: bool) -> None:

@@ -30,6 +30,8 @@ class PreparedHost:
     config: Config
     new: bool
     sample: bool
+    port_given: bool = False
+    """Whether the user chose the port."""
 
     @property
     def file(self) -> Path:
@@ -52,7 +54,7 @@ def tell_place(shown: str, temporary: bool, host: PreparedHost, logs: str = f"{L
     kept = "removed at the end; `agtp up DIR` keeps one" if temporary else "new" if host.new else "unchanged"
     click.echo(f"directory  {shown}  ({kept}; {logs} in it)")
     if host.config.listen.port != usual_port():
-        click.echo(f"port       {host.config.listen.port}  (a free one)")
+        click.echo(f"port       {host.config.listen.port}  ({'as given' if host.port_given else 'a free one'})")
     if (base := host.config.gateway.base) is not None:
         click.echo(f"gateway    {base}")
     for server in host.config.mcp.server:

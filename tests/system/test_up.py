@@ -69,6 +69,15 @@ def test_a_named_directory_is_kept(tmp_path: Path) -> None:
         assert typed(tmp_path, moved["try"][0])[0] == 0
 
 
+def test_a_chosen_port_is_not_called_a_free_one(tmp_path: Path) -> None:
+    """The user named it, and the host takes no other."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with up(tmp_path, "--port", str(port), "--mcp", "own=" + shlex.join(forking.mcp_server(FIXTURE))) as host:
+        assert f"port       {port}  (as given)" in host.text
+        assert host.stop(signal.SIGTERM) == 0
+
+
 def test_it_ends_with_its_terminal(tmp_path: Path) -> None:
     """A window that is closed leaves neither the host nor its directory, though SIGHUP has hosts read files again."""
     pid, terminal = pty.fork()
