@@ -87,3 +87,12 @@ class Choices:
     def find_option(self, text: str) -> str:
         """Return a value of the list, or nothing for any other text."""
         return text if any(text == value for value, _ in self.options) else ""
+
+    def lacks_tool(self, tool: str) -> bool:
+        """Return whether the server of a tool lists others, and not that one; a server that is down lists none."""
+        server, dot, _ = tool.partition(".")
+        return bool(
+            dot
+            and not self.find_option(TOOL + tool)
+            and any(value.startswith(f"{TOOL}{server}.") for value, _ in self.options)
+        )

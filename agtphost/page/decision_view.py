@@ -63,6 +63,10 @@ async def draw(visit: PageVisit) -> PageView:
             caller = elements.brief_agent(agent, "anyone", names[0] if names else None)
             call = f"Tool {chosen.tool}" if chosen.tool else f"{method} {path}"
             body.append(_answer(await visit.ask.ask("INSPECT", "/", asked), caller, call))
+            if not tools.continuation and choices.lacks_tool(chosen.tool):
+                # The refusal of a limited agent does not tell its caller whether there is such a tool.
+                said = f"This host lists no tool {chosen.tool}, so nothing can allow it."
+                body.append(tags.p(show_value(said, 400), role="alert", class_="refused"))
     return PageView(title="Check access", body=body)
 
 

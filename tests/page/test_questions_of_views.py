@@ -7,6 +7,7 @@ import re
 import pytest
 
 from agtphost.audit.observed_records import members_of
+from agtphost.page.access_choices import Choices
 from agtphost.page.views import VIEWS
 from tests.page.browsing import Page
 from tests.page.page_in_memory import PageInMemory
@@ -113,3 +114,14 @@ def test_a_question_that_is_refused_stands_alone(page: PageInMemory) -> None:
     """A range that cannot be read is explained at its field, and the other answers of the same request are shown."""
     status, body = page.get("/", {"from": "yesterday"})
     assert status == 422 and "is not a time" in body and "calls wait" in body and "New today" in body
+
+
+@pytest.mark.parametrize(
+    ("tool", "lacking"), [("files.raed", True), ("files.read", False), ("other.read", False), ("", False)]
+)
+def test_a_tool_that_its_server_does_not_list_can_be_told_from_a_forbidden_one(tool: str, lacking: bool) -> None:
+    """A limited agent's refusal is the same for both; a server that lists nothing may be down."""
+    choices = Choices(
+        options=[("", "by method and path"), ("tool files.read", "Tool files.read")], methods=(), paths=()
+    )
+    assert choices.lacks_tool(tool) == lacking
