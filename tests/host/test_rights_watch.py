@@ -220,7 +220,7 @@ def test_a_suspended_agent_that_asked_to_wait_waits_no_longer_than_a_minute(watc
     watched.host.advance(LONGEST_WAIT - 1.0)
     assert not held.called
     watched.host.advance(1.0)
-    assert held.called and held.result.headers.get("preference-applied") == "wait=60"  # type: ignore[attr-defined]
+    assert held.called and held.result.headers.get("preference-applied") == "wait=60"
     held = watched.listen(watched.clerk, headers={"Prefer": "wait=1000000000"})
     watched.turn(watched.clerk, "REVOKE")
     assert held.called
