@@ -30,8 +30,11 @@ class RelayedResult(dict[str, Any]):
         """
         Return the JSON of the result, in which the server's octets stand as they are, after all other members.
 
-        :return: nothing where a member of the server's result was changed or left out, so that it must be encoded.
+        :return: nothing where a member of the server's result was changed or left out, so that it must be encoded, or
+            where the server wrote line breaks between its tokens: one would end the field of an event in a stream.
         """
+        if b"\r" in self._octets or b"\n" in self._octets:
+            return b""
         written, more = self._written, dict[str, Any]()
         for name, value in self.items():
             if name not in written:

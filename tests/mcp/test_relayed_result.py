@@ -42,8 +42,8 @@ def test_what_is_spliced_means_what_would_be_encoded() -> None:
 
 
 def test_octets_of_another_form_are_not_spliced() -> None:
-    """White space before the object, or nothing at all."""
-    for octets in (b' {"a":1}', b"", b"[1]"):
+    """White space before the object, line breaks in it, or nothing at all."""
+    for octets in (b' {"a":1}', b'{"a":\r1}', b'{"a":1\n}', b"", b"[1]"):
         assert RelayedResult({"a": 1, "_meta": {}}, {"a": 1}, octets).splice() == b""
 
 
@@ -73,6 +73,23 @@ def test_a_long_result_reaches_the_client_as_the_server_wrote_it(
     }
     assert AUDIT_ID in result["_meta"]
     assert (written.encode()[1:] in octets) is kept
+
+
+def test_line_breaks_between_tokens_of_a_long_result_do_not_end_its_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A carriage return is white space to JSON, and ends a line of a stream: the client would read half a message."""
+    written = b'{"content":[{"type":"text",\r"text":"notes.md %b"}],"structuredContent":{"result":[]}}' % LONG.encode()
+    answer = PlayedChild.answer
+
+    def long_answer(child: PlayedChild, asked: dict[str, Any]) -> bytes:
+        if asked["method"] != "tools/call":
+            return answer(child, asked)
+        return b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (asked["id"], written)
+
+    monkeypatch.setattr(PlayedChild, "answer", long_answer)
+    with FrontPath(session=True) as path:
+        (octets,) = path.answers(1)
+    fields = [line.removeprefix(b"data: ") for line in octets.splitlines() if line.startswith(b"data: ")]
+    assert json.loads(fields[-1])["result"]["content"] == json.loads(written)["content"]
 
 
 def test_a_link_in_a_long_result_gets_the_address_that_clients_know(monkeypatch: pytest.MonkeyPatch) -> None:
