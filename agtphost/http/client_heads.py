@@ -13,6 +13,10 @@ from collections.abc import Hashable
 from agtphost.http.clients import HttpClient
 from agtphost.vocabulary.lru import keep
 from agtphost.wire.headers import Common
+from agtphost.wire.heads import MOST_OCTETS
+
+Part = str | bytes | tuple[str, str]
+"""A part of a head: a method, a line, or a field."""
 
 
 class ClientHeads:
@@ -30,14 +34,15 @@ class ClientHeads:
         """Return how many heads are remembered."""
         return len(self._commons)
 
-    def find_common(self, client: HttpClient, head: Hashable = None) -> Common | None:
+    def find_common(self, client: HttpClient, head: tuple[Part, ...] = ()) -> Common | None:
         """
         Return the object under which gates keep what they found of a head, from its second request on.
 
         Learning costs more than it saves a client that comes once, or rarely among many. What comes with a provider's
-        token is never kept, since tokens expire.
+        token is never kept, since tokens expire. Nor is a long head, as on an AGTP connection: clients choose their
+        heads, and all that is remembered shall not hold much.
 
-        :param head: what a client's heads may differ in, but for identifiers of single calls; None: nothing.
+        :param head: what a client's heads may differ in, but for identifiers of single calls; empty: nothing.
         """
         for name, _ in client.fields:
             if name == "Authorization":
@@ -45,6 +50,13 @@ class ClientHeads:
         place = client.key, client.address, client.fields, head
         common = self._commons.get(place)
         if common is None:
+            if _measure(head) > MOST_OCTETS:
+                return None
             common = Common() if place in self._commons else None
             keep(self._commons, place, common, self._most)
         return common
+
+
+def _measure(head: tuple[Part, ...]) -> int:
+    """Return how many characters a head has."""
+    return sum(sum(map(len, part)) if isinstance(part, tuple) else len(part) for part in head)

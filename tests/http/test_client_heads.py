@@ -45,6 +45,16 @@ def test_a_head_with_a_providers_token_is_never_shared() -> None:
     assert len(asked) == 0
 
 
+def test_a_long_head_is_never_shared() -> None:
+    """Any client chooses what its heads have; what is remembered of all of them stays small."""
+    asked = ClientHeads(MOST)
+    for long in (("GET", b"/" * 1_025), ("GET", b"/", ("Accept", "a" * 1_024))):
+        assert [asked.find_common(client(), long) for _ in range(3)] == [None] * 3
+    assert len(asked) == 0
+    short = ("GET", b"/", ("Accept", "a"))
+    assert [asked.find_common(client(), short) is None for _ in range(3)] == [True, False, False]
+
+
 @pytest.mark.parametrize("surface", [GatewayPath, FrontPath])
 def test_a_client_whose_calls_were_all_alike_is_refused_once_it_is_suspended(surface: type[HttpPath]) -> None:
     """What gates found of its calls holds for the next one only as long as its agent may call."""
