@@ -89,17 +89,39 @@ def command(*words: str | Path, folder: Path) -> forking.Command:
     return forking.Command([BIN / "agtp", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=folder)
 
 
+ENDPOINT = """
+[[endpoint]]
+method = "QUERY"
+path = "/own"
+description = "Answers a question."
+handler = { type = "registered_function", function = "own_module.absent" }
+"""
+
+
 def test_commands_share_a_process_until_one_leaves_something_in_it(tmp_path: Path) -> None:
-    """Each has its own output, directory and status; the last is one that imports the reactor, or that is killed."""
-    (tmp_path / "here").mkdir()
-    (tmp_path / "here" / "host.toml").write_text("nothing = 1\n")
+    """Each has its own output, directory and status; the last is one that imports an own module, or that is killed."""
+    here = tmp_path / "here"
+    (here / "endpoints").mkdir(parents=True)
+    (here / "wrong.toml").write_text("nothing = 1\n")
+    (here / "host.toml").write_text(
+        '[host]\nserver_id = "localhost"\nprofile = "development"\n[endpoints]\ndirectory = "endpoints"\npython_path = ["."]\n'
+    )
+    (here / "own_module.py").write_text("")
+    (here / "endpoints" / "own.toml").write_text(ENDPOINT)
     ran = []
-    for words in (("--version",), ("no-such-command",), ("check", "host.toml"), ("--version",)):
-        with command(*words, folder=tmp_path / "here") as process:
+    for words in (
+        ("--version",),
+        ("no-such-command",),
+        ("check", "wrong.toml"),
+        ("check", "host.toml"),
+        ("--version",),
+    ):
+        with command(*words, folder=here) as process:
             output, errors = process.communicate()
         ran.append((process.pid, process.returncode, output, errors))
-    (first, *one), (second, *wrong), (third, *checked), (fourth, *other) = ran
-    assert first == second == third != fourth
+    (first, *one), (second, *wrong), (third, *checked), (last_of_first, *own), (fourth, *other) = ran
+    assert first == second == third == last_of_first != fourth
+    assert own[0] == 2 and "own_module" in own[1] + own[2]
     assert one == other and one[0] == 0 and one[1]
     assert wrong[0] == 2 and "no-such-command" in wrong[2]
     assert checked[0] == 2 and "nothing" in checked[1] + checked[2]
