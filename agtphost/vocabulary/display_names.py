@@ -114,7 +114,7 @@ def find_shared_names(names: Mapping[str, str]) -> dict[str, int]:
     """
     Return the agents whose name others have, by Agent-ID, each with how many of its digits tell these apart.
 
-    Whoever creates an agent can try keys until the first digits of its Agent-ID are those of another one.
+    A person who creates an agent can try keys until the first digits of its Agent-ID are those of another one.
 
     :param names: names by Agent-ID.
     """

@@ -22,7 +22,7 @@ GATEWAY_TOOL_CALL = 842
 FRONT_TOOL_CALL = {False: 986, True: 1_088}
 """The same eight through the MCP front, by whether they are in sessions of the handshake era."""
 
-HTTP_CALL = {"a call": 309, "a tool": 405}
+HTTP_CALL = {"a call": 310, "a tool": 406}
 """
 Functions of Python alone, without built-in ones, of a registered function: through the gateway, and by ``tools/call``
 through the MCP front. Both are signed and stored.

@@ -89,6 +89,16 @@ def command(*words: str | Path, folder: Path) -> forking.Command:
     return forking.Command([BIN / "agtp", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=folder)
 
 
+CONFIGURATION = """
+[host]
+server_id = "localhost"
+profile = "development"
+
+[endpoints]
+directory = "endpoints"
+python_path = ["."]
+"""
+
 ENDPOINT = """
 [[endpoint]]
 method = "QUERY"
@@ -103,9 +113,7 @@ def test_commands_share_a_process_until_one_leaves_something_in_it(tmp_path: Pat
     here = tmp_path / "here"
     (here / "endpoints").mkdir(parents=True)
     (here / "wrong.toml").write_text("nothing = 1\n")
-    (here / "host.toml").write_text(
-        '[host]\nserver_id = "localhost"\nprofile = "development"\n[endpoints]\ndirectory = "endpoints"\npython_path = ["."]\n'
-    )
+    (here / "host.toml").write_text(CONFIGURATION)
     (here / "own_module.py").write_text("")
     (here / "endpoints" / "own.toml").write_text(ENDPOINT)
     ran = []

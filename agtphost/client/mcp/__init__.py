@@ -3,7 +3,7 @@ A host's tools, resources and prompts, as MCP clients see them.
 
 :func:`governed_session` is a session for agent frameworks: it has the methods of ``mcp.ClientSession``.
 
-- :mod:`.session`: :class:`GovernedSession`; needs ``agtphost[mcp]``
+- :mod:`.session`: :class:`GovernedSession`; needs ``agtphost[mcp]``, which :mod:`.official_sdk` imports
 - :mod:`.view`, :mod:`.names`, :mod:`.addresses`: names of tools and prompts, and whose each resource is, where several
   servers are behind the host
 - :mod:`.endpoints`: the host's own endpoints, as tools

@@ -20,11 +20,12 @@ from agtphost import __version__
 from agtphost.client import aio
 from agtphost.client.approvals import REASON as HELD
 from agtphost.client.caller import ClientOptions
-from agtphost.client.errors import ClientError, InvalidCall
+from agtphost.client.errors import ClientError
 from agtphost.client.mcp.endpoints import AUDIT_ID, EndpointCall, Endpoints, EndpointTool, answer_of
 from agtphost.client.mcp.held_calls import held_answer
 from agtphost.client.mcp.host_sessions import HostSessions
-from agtphost.client.mcp.refusals import RPCError, to_rpc_error, unreachable
+from agtphost.client.mcp.official_sdk import sdk, to_sdk_error
+from agtphost.client.mcp.refusals import to_rpc_error, unreachable
 from agtphost.client.mcp.requests import execute
 from agtphost.client.mcp.view import View
 from agtphost.client.reply import Reply
@@ -446,38 +447,13 @@ def governed_session(
         ``signing_key``, ``verify`` and the options.
     :param server: the only MCP server that is shown, by its own names; None: all of them, and the host's endpoints.
     :param approval_wait: seconds for which a call that a person has to approve waits for that.
-    :raises InvalidCall: saying what is missing, and how it is made.
+    :raises agtphost.client.errors.InvalidCall: saying what is missing, and how it is made.
     """
     timeout = options.get("timeout", LONGEST_CALL)
     host = aio.Client.of(
         where, as_=as_, uri=uri, anonymous=anonymous, signing_key=signing_key, verify=verify, **options
     )
     return GovernedSession(host, server=server, approval_wait=approval_wait, timeout=timeout)
-
-
-def sdk() -> Any:
-    """
-    Return the types of the official SDK.
-
-    :raises InvalidCall: where it is not installed.
-    """
-    try:
-        from mcp import types
-    except ModuleNotFoundError:
-        raise InvalidCall("A session needs the types of the MCP SDK.", "pip install 'agtphost[mcp]'") from None
-    return types
-
-
-def to_sdk_error(error: RPCError) -> Exception:
-    """Return the SDK's own exception: ``MCPError``, which its version 1 called ``McpError``."""
-    from mcp.shared import exceptions
-
-    if hasattr(exceptions, "MCPError"):
-        made: Exception = exceptions.MCPError(error.code, error.message, error.data)
-        return made
-    data: Any = sdk().ErrorData(code=error.code, message=error.message, data=error.data)
-    older: Exception = vars(exceptions)["McpError"](data)
-    return older
 
 
 async def _report_progress(progress: Progress, reply: Reply) -> None:
