@@ -41,8 +41,16 @@ class LoadedFeature:
     feature: Any
     """The :class:`agtphost.features.IFeature`."""
 
-    settings: Any
-    """As :meth:`agtphost.features.IFeature.build` gets them."""
+    settings: Any = None
+    """The checked settings of a feature of another package; the host's own have a section of the configuration."""
+
+    def find_settings(self, config: Config) -> Any:
+        """
+        Return what :meth:`agtphost.features.IFeature.build` gets.
+
+        :param config: the configuration in which it is built: a takeover leaves out what names agents it cannot admit.
+        """
+        return getattr(config, str(self.location[0])) if len(self.location) == 1 else self.settings
 
 
 def load_features(
@@ -111,18 +119,19 @@ def _read(location: Location, feature: Any, settings: Any) -> LoadedFeature:
     """
     if len(location) > 1:
         try:
-            settings = read_settings(feature, settings)
+            checked = read_settings(feature, settings)
         except UnusableSchema as error:
             raise UnusablePlugin(f"the feature {location[-1]} cannot be used: its {error}") from None
         except WrongSettings as error:
             faults = [replace(each, location=(*location, *each.location)) for each in error.faults]
             raise UnusablePlugin(str(error), faults=faults) from None
-    return LoadedFeature(location=location, feature=feature, settings=settings)
+        return LoadedFeature(location=location, feature=feature, settings=checked)
+    return LoadedFeature(location=location, feature=feature)
 
 
 def _check(loaded: LoadedFeature, config: Config) -> Iterable[ConfigFault]:
     """Return the faults that a feature finds, and a fault if it fails."""
     try:
-        return list(loaded.feature.check(loaded.settings, config))
+        return list(loaded.feature.check(loaded.find_settings(config), config))
     except Exception as error:
         return [ConfigFault(location=loaded.location, message=f"cannot be checked by its feature: {error!r}")]

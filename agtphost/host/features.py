@@ -103,7 +103,7 @@ def build_features(services: HostServices, before: FeatureSet = NO_FEATURES) -> 
 
 
 def _build(loaded: LoadedFeature, services: Services, previous: object) -> Contribution:
-    made = loaded.feature.build(loaded.settings, services, previous)
+    made = loaded.feature.build(loaded.find_settings(services.config), services, previous)
     if not isinstance(made, Contribution):
         raise TypeError(f"build returned {type(made).__name__} instead of a Contribution")
     return made

@@ -388,7 +388,7 @@ async def test_changes_are_told_to_who_listens(era: str) -> None:
             await ask(CALL, {"tool": "touch"})
             in_time = not running
             await until(lambda running=running: running)  # type: ignore[misc]
-            assert running[0].result == {"mcp_response": {}}
+            assert running[0].result == {"mcp_response": {}, "ended": "time-up"}
             if in_time:
                 break
         assert ask.events[0] == {"type": "acknowledged", "notifications": wanted}
