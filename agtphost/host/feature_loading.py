@@ -133,5 +133,5 @@ def _check(loaded: LoadedFeature, config: Config) -> Iterable[ConfigFault]:
     """Return the faults that a feature finds, and a fault if it fails."""
     try:
         return list(loaded.feature.check(loaded.find_settings(config), config))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return [ConfigFault(location=loaded.location, message=f"cannot be checked by its feature: {error!r}")]

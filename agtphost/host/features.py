@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from twisted.application.service import IService
+
 from agtphost.config import Config
 from agtphost.config.faults import ConfigFault
 from agtphost.config.plugins import FeatureHttp
 from agtphost.config.surfaces import FEATURE, surfaces
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.tracing import Tracer
-from agtphost.errors import ConfigurationError
-from agtphost.features import Contribution, Services
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.features import Contribution, PlacedGate, Services
 from agtphost.handlers.built_in import Target
 from agtphost.host.feature_loading import LoadedFeature
 from agtphost.host.plugins import problems_of
@@ -87,25 +89,48 @@ def build_features(services: HostServices, before: FeatureSet = NO_FEATURES) -> 
     :param before: the features of the configuration in force.
     :raises ConfigurationError: a feature cannot be built, or two contradict each other.
     """
-    shared, faults = _services(services), []
+    shared, faults, problems = _services(services), list[ConfigFault](), list[Problem]()
     made: dict[Location, Contribution] = {}
     for each in services.loaded.features:
         previous = before.contributions.get(each.location, Contribution()).carried
         try:
             made[each.location] = _build(each, shared, previous)
-        except (ConfigurationError, StoreError):
+        except StoreError:
             raise
-        except Exception as error:
+        except ConfigurationError as error:
+            problems += error.problems
+        except (Exception, SystemExit) as error:
             faults.append(ConfigFault(location=each.location, message=f"cannot be built: {error!r}"))
-    faults += _contradictions(services, made)
-    _refuse(services, faults)
+    problems += problems_of(services.config, [*faults, *_contradictions(services, made)])
+    if problems:
+        raise ConfigurationError(problems)
     return FeatureSet(contributions=made)
+
+
+_MEMBERS: Sequence[tuple[str, str, Callable[[object], bool]]] = (
+    ("bindings", "Binding", lambda value: isinstance(value, Binding)),
+    ("gates", "PlacedGate", lambda value: isinstance(value, PlacedGate)),
+    ("services", "provider of IService", IService.providedBy),
+    ("surfaces", "ServedSurface", lambda value: isinstance(value, ServedSurface)),
+)
+"""Fields of a contribution, what each of their values is, and a function that tells."""
 
 
 def _build(loaded: LoadedFeature, services: Services, previous: object) -> Contribution:
     made = loaded.feature.build(loaded.find_settings(services.config), services, previous)
     if not isinstance(made, Contribution):
         raise TypeError(f"build returned {type(made).__name__} instead of a Contribution")
+    for name, what, fits in _MEMBERS:
+        values = getattr(made, name)
+        if not isinstance(values, Sequence):
+            raise TypeError(f"build returned {name} that is not a sequence: {values!r:.64}")
+        for value in values:
+            if not fits(value):
+                raise TypeError(f"build returned {name} with {value!r:.64}, which is not a {what}")
+    if not isinstance(made.inspect_targets, Mapping) or not all(map(callable, made.inspect_targets.values())):
+        raise TypeError("build returned inspect_targets that are not functions by name")
+    if made.activate is not None and not callable(made.activate):
+        raise TypeError(f"build returned activate that is not a function: {made.activate!r:.64}")
     return made
 
 

@@ -163,7 +163,7 @@ class Generations:
         for callback in (*callbacks, *core.features.activations):
             try:
                 callback()
-            except Exception:
+            except (Exception, SystemExit):
                 # The configuration is in force already; an error of one callback must not keep the others from being
                 # called.
                 log.failure("a part of the host could not adopt the changed configuration")

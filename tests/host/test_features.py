@@ -113,6 +113,41 @@ def broken(services: Services) -> Contribution:
     raise RuntimeError("it rains")
 
 
+def ends(services: Services) -> Contribution:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"gates": None}, "gates that is not a sequence"),
+        ({"gates": [5]}, "gates with 5, which is not a PlacedGate"),
+        ({"bindings": ["QUERY"]}, "bindings with 'QUERY', which is not a Binding"),
+        ({"services": [5]}, "services with 5, which is not a provider of IService"),
+        ({"surfaces": [5]}, "surfaces with 5, which is not a ServedSurface"),
+        ({"inspect_targets": {"given": 5}}, "inspect_targets that are not functions"),
+        ({"activate": 5}, "activate that is not a function"),
+    ],
+)
+def test_a_contribution_of_wrong_parts_names_the_feature_and_the_part(wrong: dict[str, Any], said: str) -> None:
+    """It is not left to what uses the part to fail."""
+    assert f"[feature] given0 cannot be built: TypeError('build returned {said}" in refusal(
+        lambda services: replace(Contribution(), **wrong)
+    ).replace('"', "'")
+
+
+def test_a_check_that_ends_the_process_is_a_fault() -> None:
+    """``agtp check`` and a reload go on, and name the feature."""
+
+    class Ending(Given):
+        def check(self, settings: Any, config: Config) -> Iterable[ConfigFault]:
+            raise SystemExit(3)
+
+    with pytest.raises(ConfigurationError) as caught:
+        _ = MemoryHost({"feature": {"odd": {}}}, features={"odd": lambda: Ending(lambda services: Contribution())}).core
+    assert "odd cannot be checked by its feature: SystemExit(3)" in str(caught.value)
+
+
 def test_what_contradicts_the_host_is_refused_with_the_section() -> None:
     """Targets that are taken, surfaces that are not configured, a second tracer, and whatever is no contribution."""
     for name in ("audit", "records", "running", "vitals"):
@@ -125,6 +160,10 @@ def test_what_contradicts_the_host_is_refused_with_the_section() -> None:
     assert "makes spans of calls" in refusal(*[lambda services: Contribution(tracer=Spans())] * 2)
     assert "cannot be built: RuntimeError('it rains')" in refusal(broken)
     assert "build returned int instead of a Contribution" in refusal(lambda services: 7)  # type: ignore[arg-type,return-value]
+    both = refusal(broken, ends, lambda services: Contribution(inspect_targets={"audit": read}))
+    assert (
+        "given0 cannot be built: RuntimeError('it rains')" in both and "given1 cannot be built: SystemExit(3)" in both
+    )
     with pytest.raises(AmbiguousEndpoints):
         _ = host_of(lambda services: bind("/notifications")).core
     assert host_of(lambda services: Contribution(tracer=Spans())).call("DISCOVER").status == 200, "the control"
