@@ -118,11 +118,14 @@ INVOICE = {
         "due": {"type": "string", "format": "date"},
         "total": {"type": "number"},
         "customer": {"type": "object", "properties": {"name": {}, "city": {}}},
+        "lines": {"type": "array"},
+        "a/b": {"type": "string"},
     },
     "required": ["total"],
     "additionalProperties": False,
 }
 READ = {"due": "2026-06-15", "total": 12.5, "customer": {"name": "Ada", "city": "Graz"}}
+LINES = {"total": 1, "lines": 0.9, "lines.0.m": 0.1}
 SURE = {"due": 0.9, "total": 1, "customer.name": 0.8, "customer.city": 0.2}
 EXTRACTED: list[tuple[Any, Any, dict[str, Any], Any]] = [
     (READ, SURE, {}, READ),
@@ -135,6 +138,17 @@ EXTRACTED: list[tuple[Any, Any, dict[str, Any], Any]] = [
     (READ, {"due": 0.9}, {}, 500),
     (READ, {**SURE, "due": 2}, {}, 500),
     ([READ], SURE, {}, 500),
+    (READ, {"due": 0.9, "total.x": 1, "customer": 1}, {}, 500),
+    (READ, {"due": 0.9, "total": 1, "customer.name": 0.8}, {}, 500),
+    (READ, {"due": 0.9, "total": 1, "customer": 1}, {"confidence_threshold": 0.5}, READ),
+    (
+        {"total": 1, "lines": [{"n": 1, "m": 2}]},
+        LINES,
+        {"confidence_threshold": 0.5},
+        {"total": 1, "lines": [{"n": 1}]},
+    ),
+    ({"total": 1, "lines": [3]}, {"total": 1, "lines": 1, "lines.0": 0.1}, {"confidence_threshold": 0.5}, {"total": 1}),
+    ({"total": 1, "a/b": 5}, {"total": 1, "a/b": 1}, {}, {"total": 1}),
 ]
 
 

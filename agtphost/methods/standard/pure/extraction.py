@@ -51,7 +51,7 @@ def check(job: Mapping[str, Any]) -> dict[str, Any]:
     try:
         faults = [] if compiled.is_valid(data) else compiled.faults(data)
         # A value that was found and breaks its schema was not what was looked for.
-        wrong = {str(each["path"]).split("/")[1] for each in faults if str(each["path"]).count("/")} & data.keys()
+        wrong = {_first_name(str(each["path"])) for each in faults if str(each["path"]).count("/")} & data.keys()
         for name in wrong:
             del data[name]
         if faults and not compiled.is_valid(data):
@@ -76,18 +76,41 @@ def _find_fault(data: Any, confidence: Any) -> str:
     shares = [material.number(share) for share in confidence.values()]
     if not all(share is not None and 0 <= share <= 1 for share in shares):
         return "its result has a confidence that is not a number from 0 to 1"
-    sure = {place.partition(".")[0] for place in confidence} | confidence.keys()
-    unsaid = next((name for name in data if name not in sure), None)
+    unsaid = next((name for name, value in data.items() if not _is_sure(value, str(name), confidence)), None)
     return "" if unsaid is None else f"its result has no confidence for {str(unsaid)[:64]!r}"
 
 
+def _is_sure(value: Any, place: str, confidence: Mapping[str, Any]) -> bool:
+    """Return whether a value has a confidence, or is an object each member of which has one."""
+    if place in confidence:
+        return True
+    members = value.items() if isinstance(value, Mapping) else ()
+    return bool(members) and all(_is_sure(each, f"{place}.{name}", confidence) for name, each in members)
+
+
+def _first_name(pointer: str) -> str:
+    """Return the first name of a JSON pointer (RFC 6901 section 4)."""
+    return pointer.split("/")[1].replace("~1", "/").replace("~0", "~")
+
+
 def _find_holder(data: dict[str, Any], place: str) -> tuple[dict[str, Any], str] | None:
-    """Return the object that a place is in and its name there; None if nothing is there."""
+    """
+    Return the object that a place is in and its name there; None if nothing is there.
+
+    An element of a list is the whole list: without it, the places of the others would be wrong.
+    """
     if place in data:
         return data, place
-    above, _, name = place.rpartition(".")
-    holder = material.at(data, above) if above else data
-    return (holder, name) if isinstance(holder, dict) and name in holder else None
+    holder, name = data, place
+    value: Any = data
+    for each in place.split("."):
+        if isinstance(value, dict) and each in value:
+            holder, name, value = value, each, value[each]
+        elif isinstance(value, list) and each.isdecimal() and len(each) < 9 and int(each) < len(value):
+            value = value[int(each)]
+        else:
+            return None
+    return holder, name
 
 
 def _remove(data: dict[str, Any], place: str) -> bool:
