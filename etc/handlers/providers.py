@@ -20,14 +20,15 @@ def classify(ctx: EndpointContext) -> dict[str, object]:
         labels[member["label"]] = _words(f"{member['label']} {keywords}")
     found = []
     for item in ctx.input["items"]:
-        hits = {label: len(words & _words(item)) for label, words in labels.items()}
+        said = _words(item)
+        hits = {label: len(words & said) for label, words in labels.items()}
         confidences = {label: hit / sum(hits.values()) for label, hit in hits.items() if hit}
         found.append({"labels": [{"label": label, "confidence": share} for label, share in confidences.items()]})
     return {"items": found}
 
 
 FORMS = {
-    "part": r"between ((?:[A-Z]\w* ?){1,6}).{0,99}? and ((?:[A-Z]\w* ?){1,6})",
+    "part": r"between ([A-Z]\w*(?: [A-Z]\w*){0,5}).{0,99}? and ([A-Z]\w*(?: [A-Z]\w*){0,5})",
     "oblig": r"([A-Z][^.;\n]{0,99}\b(?:shall|must)\b(?:[^.;\n]|\.\d){1,300}\.?)",
     "date": r"(\d{4}-\d\d-\d\d|\d{1,2} [A-Z][a-z]+ \d{4}|[A-Z][a-z]+ \d{1,2}, \d{4})",
     "mail": r"([\w.+-]{1,64}@[\w.-]{1,99}\w)",
@@ -44,8 +45,10 @@ def extract(ctx: EndpointContext) -> dict[str, object]:
     data: dict[str, object] = {}
     confidence: dict[str, float] = {}
     for name, field in ctx.input["schema"]["properties"].items():
+        field = field if isinstance(field, Mapping) else {}
         many = field.get("type") == "array"
-        kind = field.get("items", {}) if many else field
+        kind = field.get("items") if many else field
+        kind = kind if isinstance(kind, Mapping) else {}
         label = re.search(rf"(?im)(?:^|[,;] ?){re.escape(name).replace('_', '[ _]')}: *([^\n]+)", text)
         form = next((FORMS[part] for part in FORMS if part in f"{name} {kind.get('format', '')}".lower()), "")
         labelled = re.split(", | and ", label[1]) if label and many else [label[1]] if label else []
@@ -63,7 +66,7 @@ def _read(said: str, kind: Mapping[str, Any]) -> object:
     if "enum" in kind:
         return next((each for each in kind["enum"] if str(each).lower() == said.lower()), None)
     if kind.get("type") in ("number", "integer"):
-        number = re.search(r"-?\d[\d,]{0,15}(?:\.\d{1,9})?", said)
+        number = re.search(r"(?<![\d,])-?\d[\d,]{0,15}(?:\.\d{1,9})?(?![\d,])", said)
         return None if number is None else (float if "." in number[0] else int)(number[0].replace(",", ""))
     if kind.get("format") == "date":
         for form in ("%Y-%m-%d", "%d %B %Y", "%B %d, %Y"):
