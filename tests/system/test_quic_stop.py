@@ -21,6 +21,7 @@ from agtphost.vocabulary.quic_codes import CRYPTO_ERROR
 from tests.attacks.quic_caller import QuicCaller
 from tests.conformance.conftest import QUIC
 from tests.protocols.quic.blocking import BlockingQuic
+from tests.system.clocks import SetClock, shifted
 from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import request as encode_request
 from tests.system.test_quic import request
@@ -111,10 +112,13 @@ def test_a_killed_host_ends_connections_from_before_its_rotations(host: Host) ->
         assert not before.reusable
 
 
-def test_a_client_that_a_killed_host_asked_for_its_address_is_served_by_the_next(tmp_path: Path) -> None:
-    """Its proof, of a Retry, reaches a host that was started again, and counts there."""
-    config = sample(tmp_path, append=QUIC + 'retry = "always"\n')
-    with running(config) as host:
+@pytest.mark.parametrize("ahead", [0.0, 40.0, -40.0])
+def test_a_client_that_a_killed_host_asked_for_its_address_is_served_by_the_next(tmp_path: Path, ahead: float) -> None:
+    """Its proof, of a Retry, counts at a host that was started again, also if the clock was set meanwhile."""
+    config, clock = sample(tmp_path, append=QUIC + 'retry = "always"\n'), SetClock(tmp_path / "clock")
+    clock.set(ahead)
+    with shifted(config, clock) as host:
+        clock.set(0.0)
         client = QuicCaller(host, "127.0.0.1")
         asked = client.socket.recv(1_500)
         host.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -115,6 +116,7 @@ class QuicEndpoint(DatagramProtocol):
     The UDP port of a listener. Its connections are those of the TLS listener's factory, with one count for both.
 
     :param find_secret: returns :attr:`secret`, the same after a restart, once the port is open.
+    :param wall: the system's time, which processes share that take each other's proofs; ``clock`` counts from a start.
     :raises OSError: the directory of traces cannot be made.
     """
 
@@ -127,12 +129,14 @@ class QuicEndpoint(DatagramProtocol):
         factory: AGTPServerFactory,
         clock: Any,
         find_secret: Callable[[], bytes],
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._section = section
         self._tls = tls
         self._factory = factory
         self._clock = clock
         self._find_secret = find_secret
+        self._wall = wall
         self._traces = QlogDirectory(section.qlog) if section.qlog is not None else None
         self._handshakes = handshakes_of(clock)
         self._waiting: dict[bytes, _Arrival] = {}
@@ -273,7 +277,7 @@ class QuicEndpoint(DatagramProtocol):
                 self._drop("waiting")
             return
         try:
-            proven = self._tokens.find_original(header, addr, self._clock.seconds())
+            proven = self._tokens.find_original(header, addr, self._wall())
         except StaleToken:
             self.counts.handshakes["late"] += 1
             if self._refusals.spend(addr[0], self._clock.seconds()):
@@ -312,7 +316,7 @@ class QuicEndpoint(DatagramProtocol):
 
     def _retry(self, header: QuicHeader, addr: tuple[str, int]) -> None:
         chosen = os.urandom(CONNECTION_ID)
-        token = self._tokens.issue(header, addr, chosen, self._clock.seconds())
+        token = self._tokens.issue(header, addr, chosen, self._wall())
         self.counts.retries += 1
         assert header.version is not None
         answer = encode_quic_retry(

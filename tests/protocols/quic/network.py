@@ -116,7 +116,9 @@ class QuicHost:
         clock: Any = network.clock
         self.factory = AGTPServerFactory(self.dispatcher, limits or ConnectionLimits(), clock)
         handshakes_of.cache_clear()
-        self.endpoint = QuicEndpoint(QuicSection(**section), self.tls, self.factory, clock, lambda: secret)
+        self.endpoint = QuicEndpoint(
+            QuicSection(**section), self.tls, self.factory, clock, lambda: secret, clock.seconds
+        )
         self.endpoint.transport = self  # type: ignore[assignment]
         network.receivers[HOST] = self.endpoint.datagramReceived
 
