@@ -23,38 +23,13 @@ class _Driver:
     one that comes here is pending, and wakes the coroutine from its callback.
     """
 
-    __slots__ = ("_coroutine", "_run")
+    __slots__ = ("_awaited", "_coroutine", "_run")
 
     def __init__(self, coroutine: Coroutine[Deferred[Any], Any, None]) -> None:
         self._coroutine = coroutine
         # A separate context, so that the coroutine's context variables do not leak into other calls.
         self._run = copy_context().run
-
-    def advance(self, result: Any) -> None:
-        """Run the coroutine until it waits again, or ends; ``result`` is consumed."""
-        try:
-            if isinstance(result, Failure):
-                awaited = self._run(self._coroutine.throw, cast(BaseException, result.value))
-            else:
-                awaited = self._run(self._coroutine.send, None)
-        except StopIteration:
-            return
-        awaited.addBoth(self.advance)
-
-
-class Cancellable(_Driver):
-    """
-    A running coroutine that can be cancelled, as :func:`drive` starts it.
-
-    :param coroutine: handles every exception itself, that of its cancellation included.
-    """
-
-    __slots__ = ("_awaited",)
-
-    def __init__(self, coroutine: Coroutine[Deferred[Any], Any, None]) -> None:
-        super().__init__(coroutine)
         self._awaited: Deferred[Any] | None = None
-        self.advance(None)
 
     def advance(self, result: Any) -> None:
         """Run the coroutine until it waits again, or ends; ``result`` is consumed."""
@@ -68,6 +43,20 @@ class Cancellable(_Driver):
             return
         self._awaited = awaited
         awaited.addBoth(self.advance)
+
+
+class Cancellable(_Driver):
+    """
+    A running coroutine that can be cancelled, as :func:`drive` starts it.
+
+    :param coroutine: handles every exception itself, that of its cancellation included.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, coroutine: Coroutine[Deferred[Any], Any, None]) -> None:
+        super().__init__(coroutine)
+        self.advance(None)
 
     def cancel(self) -> None:
         """Cancel what the coroutine waits for, which is raised there; do nothing if it has ended."""
