@@ -311,9 +311,9 @@ class ListeningService(Service):
         await self._factory.drain()
         if cutting.active():
             cutting.cancel()
+        if self._sweeping.running:
+            self._sweeping.stop()
         for each in self.companions:
             await each.close()
         if isinstance(closing, Deferred):
             await closing
-        if self._sweeping.running:
-            self._sweeping.stop()
