@@ -88,6 +88,7 @@ class NewImports:
 
 def _forget_code(file: str) -> None:
     """Remove the cached code of a file, which Python uses while size and second of change of the file are equal."""
+    # An interpreter that keeps no code raises NotImplementedError; a file that was not cached has none to remove.
     with suppress(OSError, NotImplementedError):
         os.unlink(cache_from_source(file))
 
