@@ -60,6 +60,20 @@ def begin(*, lasting: bool) -> tuple[Link, Clock]:
     return link, clock
 
 
+def begin_and_suspend() -> tuple[Link, Clock, list[str]]:
+    """Return a host that refuses an agent with an open subscription, a clock, and the changes that were announced."""
+    link, clock = Link(lasting=True), Clock()
+    feed, heard = ChangeFeed(cast("McpHostLink", link), Addresses(), clock), list[str]()
+    feed.add_listener(lambda change: heard.append(change.method))
+    Deferred.fromCoroutine(feed.begin())
+    clock.advance(SHORTEST)
+    link.refuses = True
+    link.asked[0].callback(None)
+    clock.advance(0)
+    assert heard == list(LISTS.values())
+    return link, clock, heard
+
+
 def test_a_host_that_ends_each_subscription_is_asked_once_a_second() -> None:
     """A host that stops does so until its last connection has ended: each of thousands would be on record."""
     link, clock = begin(lasting=False)
@@ -79,15 +93,7 @@ def test_a_subscription_that_lasted_is_begun_again_immediately() -> None:
 
 def test_lists_are_announced_once_when_the_host_refuses_an_agent_that_listened() -> None:
     """A stopped agent may call nothing that was listed; asking again every minute announces nothing more."""
-    link, clock = Link(lasting=True), Clock()
-    feed, heard = ChangeFeed(cast("McpHostLink", link), Addresses(), clock), list[str]()
-    feed.add_listener(lambda change: heard.append(change.method))
-    Deferred.fromCoroutine(feed.begin())
-    clock.advance(SHORTEST)
-    link.refuses = True
-    link.asked[0].callback(None)
-    clock.advance(0)
-    assert heard == list(LISTS.values())
+    link, clock, heard = begin_and_suspend()
     clock.pump([AFTER_REFUSAL] * 3)
     assert len(link.payloads) == 5 and heard == list(LISTS.values())
     link.refuses = False
@@ -130,15 +136,7 @@ def test_a_subscription_that_begins_again_leaves_out_what_the_caller_may_not_rea
 
 def test_a_reinstated_agent_subscribes_again_immediately() -> None:
     """The host keeps the refusal back until then; the client of a first subscription is told of a refusal at once."""
-    link, clock = Link(lasting=True), Clock()
-    feed, heard = ChangeFeed(cast("McpHostLink", link), Addresses(), clock), list[str]()
-    feed.add_listener(lambda change: heard.append(change.method))
-    Deferred.fromCoroutine(feed.begin())
-    clock.advance(SHORTEST)
-    link.refuses = True
-    link.asked[0].callback(None)
-    clock.advance(0)
-    assert heard == list(LISTS.values()), "the agent was suspended"
+    link, clock, heard = begin_and_suspend()
     link.held = Deferred()
     for _ in range(5):
         clock.advance(AFTER_REFUSAL)

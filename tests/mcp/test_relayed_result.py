@@ -47,6 +47,18 @@ def test_octets_of_another_form_are_not_spliced() -> None:
         assert RelayedResult({"a": 1, "_meta": {}}, {"a": 1}, octets).splice() == b""
 
 
+def let_server_write(result: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the played server answer each call of a tool with these octets."""
+    answer = PlayedChild.answer
+
+    def write(child: PlayedChild, asked: dict[str, Any]) -> bytes:
+        if asked["method"] != "tools/call":
+            return answer(child, asked)
+        return b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (asked["id"], result)
+
+    monkeypatch.setattr(PlayedChild, "answer", write)
+
+
 @pytest.mark.parametrize("session", [False, True])
 @pytest.mark.parametrize(("more", "kept"), [("", True), (',"_meta":{"own":1}', False), (',"x":1', True)])
 def test_a_long_result_reaches_the_client_as_the_server_wrote_it(
@@ -54,14 +66,7 @@ def test_a_long_result_reaches_the_client_as_the_server_wrote_it(
 ) -> None:
     """In both eras; a result whose ``_meta`` the host completes is written anew, and means the same."""
     written = f'{{"content":[{{"type":"text","text":"notes.md {LONG}"}}],"structuredContent":{{"result":[]}}{more}}}'
-    answer = PlayedChild.answer
-
-    def long_answer(child: PlayedChild, asked: dict[str, Any]) -> bytes:
-        if asked["method"] != "tools/call":
-            return answer(child, asked)
-        return b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (asked["id"], written.encode())
-
-    monkeypatch.setattr(PlayedChild, "answer", long_answer)
+    let_server_write(written.encode(), monkeypatch)
     with FrontPath(session=session) as path:
         (octets,) = path.answers(1)
     if session:
@@ -78,14 +83,7 @@ def test_a_long_result_reaches_the_client_as_the_server_wrote_it(
 def test_line_breaks_between_tokens_of_a_long_result_do_not_end_its_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """A carriage return is white space to JSON, and ends a line of a stream: the client would read half a message."""
     written = b'{"content":[{"type":"text",\r"text":"notes.md %b"}],"structuredContent":{"result":[]}}' % LONG.encode()
-    answer = PlayedChild.answer
-
-    def long_answer(child: PlayedChild, asked: dict[str, Any]) -> bytes:
-        if asked["method"] != "tools/call":
-            return answer(child, asked)
-        return b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (asked["id"], written)
-
-    monkeypatch.setattr(PlayedChild, "answer", long_answer)
+    let_server_write(written, monkeypatch)
     with FrontPath(session=True) as path:
         (octets,) = path.answers(1)
     fields = [line.removeprefix(b"data: ") for line in octets.splitlines() if line.startswith(b"data: ")]
@@ -96,14 +94,7 @@ def test_a_link_in_a_long_result_gets_the_address_that_clients_know(monkeypatch:
     """Its content is another one then, and is written anew."""
     link = '{"type":"resource_link","uri":"notes:///a","name":"a"}'
     written = f'{{"content":[{{"type":"text","text":"notes.md {LONG}"}},{link}],"structuredContent":{{"result":[]}}}}'
-    answer = PlayedChild.answer
-
-    def linking(child: PlayedChild, asked: dict[str, Any]) -> bytes:
-        if asked["method"] != "tools/call":
-            return answer(child, asked)
-        return b'{"jsonrpc":"2.0","id":%d,"result":%b}\n' % (asked["id"], written.encode())
-
-    monkeypatch.setattr(PlayedChild, "answer", linking)
+    let_server_write(written.encode(), monkeypatch)
     with FrontPath() as path:
         (octets,) = path.answers(1)
     assert json.loads(octets)["result"]["content"][1]["uri"] == "notes:///a"
