@@ -19,7 +19,7 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import certificates, files
 from agtphost.identity.alternative_names import reachable_addresses
 from agtphost.identity.keys import SigningKey
-from agtphost.identity.provisioning import AgentDescription, issue_agent, registrar_url
+from agtphost.identity.provisioning import PRODUCTION_ZONE, AgentDescription, issue_agent, registrar_url
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.settings import locate_store
 from agtphost.vocabulary.tomltext import string_text
@@ -360,7 +360,7 @@ def make_keys(deployment: Deployment) -> list[Path]:
         description=DESCRIPTION,
         principal=deployment.server_id,
         owner_id=deployment.server_id,
-        governance_zone="zone:production",
+        governance_zone=PRODUCTION_ZONE,
     )
     agents = deployment.directory / "agents"
     agents.mkdir(exist_ok=True)

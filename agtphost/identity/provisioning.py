@@ -37,6 +37,8 @@ OWNER = "development"
 """Owner and principal of everything that the development profile issues."""
 
 ZONE = "zone:development"
+PRODUCTION_ZONE = "zone:production"
+"""Zones of agents of which no other is said."""
 
 DEMO_SCOPES = (
     "booking:*",

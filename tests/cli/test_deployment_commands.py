@@ -124,6 +124,16 @@ def test_a_production_host_admits_a_caller(run: Run, here: Path, monkeypatch: py
     assert ([agent.name for agent in agents], problems) == (["buyer"], [])
 
 
+def test_an_agent_without_an_owner_belongs_to_the_production_host(run: Run, here: Path) -> None:
+    run("init", "work", "--production", "--server-id", "agents.example.com", *a_port())
+    issued = json.loads(run("agent", "new", "buyer", "--config", "work", "--json").stdout)
+    assert issued["owner_id"] == "agents.example.com"
+    document = json.loads((Path(issued["directory"]) / "document.json").read_bytes())
+    assert (document["principal"], document["governance_zone"]) == ("agents.example.com", "zone:production")
+    certificate = x509.load_pem_x509_certificate(Path(issued["certificate"]).read_bytes())
+    assert "development" not in certificate.subject.rfc4514_string()
+
+
 @each_row("words", [(), ("--production", "--server-id", "agents.example.com"), ("--sample",)])
 def test_a_new_host_searches_by_meaning_where_that_is_installed(
     run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]

@@ -31,7 +31,7 @@ from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.packages import FAILURE, PackageError
 from agtphost.identity.provisioning import (
-    OWNER,
+    PRODUCTION_ZONE,
     AgentDescription,
     IssuedAgent,
     ProvisioningError,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @click.command("new")
 @click.argument("name", metavar="NAME")
 @click.option("--description", default="", metavar="TEXT", help="What the agent does, for people.")
-@click.option("--owner", default=None, metavar="TEXT", help="The responsible person or organization.")
+@click.option("--owner", default=None, metavar="TEXT", help="Responsible person or organization; default: the host.")
 @click.option("--owner-id", default=None, metavar="ID", help="Identifier of the owner; default: derived from --owner.")
 @click.option(
     "--archetype", type=click.Choice(sorted(ARCHETYPES)), default="assistant", show_default=True, help="Kind of agent."
@@ -114,7 +114,11 @@ def new_command(
     if admitted and not hosted:
         require_no_standby(settings)
     inspected = None if package is None else _inspect_package(package, package_hash, package_ca)
-    described = _describe_agent(name, said) if inspected is None else _describe_packaged_agent(name, said, inspected)
+    described = (
+        _describe_agent(name, said, settings)
+        if inspected is None
+        else _describe_packaged_agent(name, said, settings, inspected)
+    )
     _require_domain(settings, described)
     if described.scopes:
         confirm_unasked(unasked_scopes(settings, described.scopes), yes=yes, question="Issue it all the same?")
@@ -168,10 +172,7 @@ def issue_caller(config: Config, name: str, *, description: str, scopes: Sequenc
     """
     registrar = load_signing_key(config.host.state_dir / "registrar.key")
     _require_free_label(config, name)
-    owner = OWNER if config.host.development else config.host.server_id
-    described = AgentDescription(
-        name=name, description=description, scopes=scopes, principal=owner, owner_id=_derive_owner_id(owner) or OWNER
-    )
+    described = AgentDescription(name=name, description=description, scopes=scopes, **_owned_by_host(config))
     if authority_of(config) is None:
         raise WrongInput("the key of the authority is not here, so no certificate can be issued", "Name one with --as.")
     return _issue(config.identity.known_agents, described, registrar, config, hosted=False)
@@ -180,7 +181,15 @@ def issue_caller(config: Config, name: str, *, description: str, scopes: Sequenc
 # Descriptions
 
 
-def _describe_agent(name: str, said: dict[str, Any]) -> AgentDescription:
+def _owned_by_host(config: Config) -> dict[str, Any]:
+    """Return the owner and the zone of an agent of which nothing else is said: signed, and published with it."""
+    if config.host.development:
+        return {}
+    owner = config.host.server_id
+    return {"principal": owner, "owner_id": _derive_owner_id(owner), "governance_zone": PRODUCTION_ZONE}
+
+
+def _describe_agent(name: str, said: dict[str, Any], config: Config) -> AgentDescription:
     given = {
         "owner_id": said["owner_id"] or _derive_owner_id(said["owner"]),
         "principal": said["owner"],
@@ -192,7 +201,7 @@ def _describe_agent(name: str, said: dict[str, Any]) -> AgentDescription:
         description=said["description"],
         archetype=said["archetype"],
         scopes=said["scopes"],
-        **{key: value for key, value in given.items() if value is not None},
+        **{**_owned_by_host(config), **{key: value for key, value in given.items() if value is not None}},
     )
 
 
@@ -228,7 +237,9 @@ def _inspect_package(package: Path, expected_hash: str | None, authorities: Path
         raise WrongInput(f"the agent cannot be issued: {FAILURE}: {package}: {error}") from None
 
 
-def _describe_packaged_agent(name: str, said: dict[str, Any], package: issuance.Inspected) -> AgentDescription:
+def _describe_packaged_agent(
+    name: str, said: dict[str, Any], config: Config, package: issuance.Inspected
+) -> AgentDescription:
     """Describe an agent by the manifest of its package."""
     twice = [option for option in ("description", "owner", "owner_id", "zone", "org_domain", "scopes") if said[option]]
     if twice:
@@ -255,7 +266,7 @@ def _describe_packaged_agent(name: str, said: dict[str, Any], package: issuance.
         archetype=said["archetype"],
         scopes=tuple(str(token) for token in granted) if isinstance(granted, list) else (),
         package=package,
-        **{key: value for key, value in wanted.items() if value is not None},
+        **{**_owned_by_host(config), **{key: value for key, value in wanted.items() if value is not None}},
     )
 
 
