@@ -13,7 +13,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from agtphost.host.vitals_reader import read_quic
 from agtphost.metrics.call_counts import LONGEST_PERSON, MOST_PEOPLE, CallCounts
 from agtphost.metrics.exposition import Exposition
-from agtphost.protocols.quic.datagrams import QuicCounts
+from agtphost.protocols.quic.counts import QuicCounts
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.vitals import Obstacle, QuicVital, obstacles
 from tests.measuring import measured

@@ -9,6 +9,7 @@ datagram frames. The library is aioquic, of which only the core without I/O is u
 - :mod:`.link`: one QUIC connection, from its handshake to its end
 - :mod:`.link_settings`: what a connection has of its port
 - :mod:`.datagrams`: the UDP port: which datagram belongs to which connection, and what those get that belong to none
+- :mod:`.counts`: what it counts, for metrics
 - :mod:`.answer_budget`: how many of those are answered
 - :mod:`.retry_tokens`: proofs of addresses
 - :mod:`.version_negotiation`: the answer to other versions

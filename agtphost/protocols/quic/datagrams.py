@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +29,7 @@ from agtphost.protocols.own_certificates import OwnCertificates
 from agtphost.protocols.pacing import handshakes_of
 from agtphost.protocols.quic.answer_budget import AnswerBudget
 from agtphost.protocols.quic.core import ServerCore, configuration_of, encode_refusal, reset_token
+from agtphost.protocols.quic.counts import QuicCounts
 from agtphost.protocols.quic.link import QuicLink
 from agtphost.protocols.quic.link_settings import LinkSettings
 from agtphost.protocols.quic.qlog import QlogDirectory
@@ -66,27 +66,6 @@ MOST_OF_HELLO = 4
 _RECEIVE_BUFFER = 2_097_152
 
 log = Logger()
-
-
-@dataclass(kw_only=True)
-class QuicCounts:
-    """The counts of a port since it was opened."""
-
-    handshakes: Counter[str] = field(default_factory=Counter)
-    """By outcome: done, refused, late, limit, broken."""
-
-    dropped: Counter[str] = field(default_factory=Counter)
-    """Datagrams, by reason."""
-
-    retries: int = 0
-    resets: int = 0
-    """Stateless resets."""
-
-    lost: int = 0
-    """Packets that were lost, of connections that are over."""
-
-    moves: int = 0
-    """Connections whose client has another address than before."""
 
 
 class _Arrival:
