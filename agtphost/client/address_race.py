@@ -14,6 +14,22 @@ P = TypeVar("P")
 C = TypeVar("C")
 
 
+F = TypeVar("F", bound=BaseException)
+
+
+def choose_fault(before: F | None, found: F, kinds: tuple[type[BaseException], ...]) -> F:
+    """
+    Return the error of attempts that all failed: the one whose kind is named first, of equal ones the earlier.
+
+    :param before: what was chosen of the earlier ones.
+    """
+
+    def rank(fault: F) -> int:
+        return next(number for number, kind in enumerate(kinds) if isinstance(fault, kind))
+
+    return found if before is None or rank(found) < rank(before) else before
+
+
 class AddressRace(Attempts[C], Generic[P, C]):
     """
     An attempt for each address, of which the first that succeeds is used, as :class:`.tcp_attempts.TcpAttempts` has it.
@@ -25,10 +41,11 @@ class AddressRace(Attempts[C], Generic[P, C]):
     :param later: calls a function after so many seconds.
     :param places: the addresses, at least one, in their order.
     :param connect: connects to an address.
-    :param misses: the errors after which other addresses are tried; any other one ends the race.
+    :param misses: the errors after which other addresses are tried, those that say most first; any other one ends the
+        race.
     :param drop: ends a connection that comes too late.
-    :param done: called once with the connection, or with the error: the first one of ``misses`` if there are only such;
-        not if the race is stopped before.
+    :param done: called once with the connection, or with the error: the one that :func:`choose_fault` returns if there
+        are only ``misses``; not if the race is stopped before.
     """
 
     def __init__(
@@ -58,7 +75,7 @@ class AddressRace(Attempts[C], Generic[P, C]):
 
     def _note_end(self, found: C | BaseException) -> None:
         if isinstance(found, self._misses):
-            self._fault = self._fault or found
+            self._fault = choose_fault(self._fault, found, self._misses)
             if self._running:
                 return
             if self._places:

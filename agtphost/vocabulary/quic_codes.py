@@ -30,6 +30,12 @@ class Code(IntEnum):
     """The host shuts down. A stream with this code was not processed, and any method may be repeated elsewhere."""
 
 
+SHUTTING_DOWN = "the host shuts down"
+"""
+The reason phrase of QUIC's own CONNECTION_REFUSED (RFC 9000 section 20.1) where the host stops; without one a limit of
+connections is reached.
+"""
+
 CRYPTO_ERROR = 0x100
 """A transport error code plus an alert of TLS (RFC 9001 section 4.8)."""
 

@@ -60,7 +60,7 @@ class QuicVital:
     """Requests that are not over."""
 
     handshakes: Mapping[str, int]
-    """By outcome, counted when the connection is over: ``done``, ``refused``, ``late``, ``limit`` or ``broken``."""
+    """By outcome, counted when it is over: ``done``, ``refused``, ``late``, ``limit``, ``ending`` or ``broken``."""
 
     dropped: Mapping[str, int]
     """Datagrams that were not answered, by reason."""

@@ -17,7 +17,14 @@ from agtphost.client.deadline import Clock, Deadline
 from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.core import QuicCredentials
 from agtphost.client.quic.driver import MISSES, MOST_PLACES, SHORTEST
-from agtphost.client.quic.errors import PROBE_SECONDS, Unanswered, convert_unsent, explain_silence, to_loss
+from agtphost.client.quic.errors import (
+    PROBE_SECONDS,
+    ConnectionRefused,
+    Unanswered,
+    convert_unsent,
+    explain_silence,
+    to_loss,
+)
 from agtphost.client.quic.handshake_race import HandshakeRace
 from agtphost.client.quic.session import QuicSession, choose_patience
 from agtphost.client.reply import Reply
@@ -366,6 +373,8 @@ def connect(
     race = HandshakeRace(interleave(places)[:MOST_PLACES], open_link, lambda: deadline.remaining(doing), clock, rival)
     try:
         return race.run()
+    except ConnectionRefused:
+        raise
     except MISSES as error:
         silent = error if isinstance(error, Unanswered) else tls.cannot_connect(error, destination)
     if rival is not None:

@@ -9,7 +9,7 @@ from agtphost.client.attempts import Timer
 from agtphost.client.connections import Stream
 from agtphost.client.delivery import Done
 from agtphost.client.quic.calls import QuicCall
-from agtphost.client.quic.errors import Unanswered, explain_silence
+from agtphost.client.quic.errors import ConnectionRefused, Unanswered, explain_silence
 from agtphost.client.quic.session import QuicSession
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
@@ -17,8 +17,8 @@ from agtphost.client.tls import cannot_connect
 
 C = TypeVar("C")
 
-MISSES = (Unanswered, OSError)
-"""The errors after which other addresses of a host are tried."""
+MISSES = (ConnectionRefused, Unanswered, OSError)
+"""The errors after which other addresses of a host are tried; what a host says says more than silence."""
 
 MOST_PLACES = 16
 """Addresses of a name that are tried: while all are silent, twelve handshakes are under way."""
@@ -202,10 +202,12 @@ async def await_first(
     :param first: has it, or raises one of :data:`MISSES` where no address answers.
     :param answers_by_tcp: finds out whether the host is there, where no address answers.
     :param alone: whether nothing else is tried: then the error of a silent server says what answers by TCP.
-    :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
+    :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP, or none takes a connection.
     """
     try:
         return await first
+    except ConnectionRefused:
+        raise
     except MISSES as error:
         silent = error if isinstance(error, Unanswered) else cannot_connect(error, destination)
     if not alone:

@@ -8,7 +8,7 @@ from aioquic.quic.packet import QuicErrorCode
 from agtphost.client import tls
 from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost, HandshakeEnded, TLSRefused
 from agtphost.client.terminal import escape
-from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, Code
+from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, SHUTTING_DOWN, Code
 
 _IDLE = "Idle timeout"
 """What aioquic says where no packet came for too long."""
@@ -37,6 +37,8 @@ _REASONS: dict[int, str] = {
     Code.ENDING: "because it shuts down",
 }
 
+_UNBEGUN = (QuicErrorCode.APPLICATION_ERROR, QuicErrorCode.CONNECTION_REFUSED)
+"""By which a server ends a handshake: the first where it may not say why there (RFC 9000 section 10.2.3)."""
 
 PROBE_SECONDS = 2.0
 """For the TCP connection that shows whether a silent host is there at all."""
@@ -44,6 +46,10 @@ PROBE_SECONDS = 2.0
 
 class Unanswered(CannotConnect):
     """No datagram of the server arrived."""
+
+
+class ConnectionRefused(CannotConnect):
+    """The server takes no connection at this time; another address of its name may."""
 
 
 def explain_silence(destination: object, *, is_there: bool) -> CannotConnect:
@@ -118,7 +124,12 @@ def convert_end(
     if ended.reason_phrase == _IDLE:
         return to_loss("sent nothing any more", answered=answered)
     if not is_ready and is_quics_own and by_peer and ended.error_code == QuicErrorCode.CONNECTION_REFUSED:
-        return CannotConnect(
+        if ended.reason_phrase == SHUTTING_DOWN:
+            return ConnectionRefused(
+                "The host takes no more connections: it shuts down.",
+                "Make the call again once it has started, or call another host.",
+            )
+        return ConnectionRefused(
             "The host takes no more connections: its limit for this address, or for all, is reached.",
             "End connections that are not needed, or raise connections_per_address in [limits] of its host.toml.",
         )
@@ -131,8 +142,8 @@ def convert_end(
         return HandshakeEnded(
             "The server ended the QUIC handshake.", "Check that host and port are those of an AGTP host."
         )
-    if is_quics_own and ended.error_code == QuicErrorCode.APPLICATION_ERROR and not is_confirmed:
-        # Within the handshake a server may not say why (RFC 9000 section 10.2.3). It has read no request yet.
+    if is_quics_own and ended.error_code in _UNBEGUN and not is_confirmed:
+        # It has read no request yet.
         return _to_unbegun(
             "The host ended the connection while it was being made, and has not begun with this request."
         )

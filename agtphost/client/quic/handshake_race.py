@@ -6,9 +6,10 @@ import selectors
 from collections.abc import Callable, Collection
 from typing import Any, Generic, Protocol, TypeVar
 
+from agtphost.client.address_race import choose_fault
 from agtphost.client.deadline import Clock
-from agtphost.client.quic.driver import SHORTEST
-from agtphost.client.quic.errors import Unanswered
+from agtphost.client.quic.driver import MISSES, SHORTEST
+from agtphost.client.quic.errors import ConnectionRefused, Unanswered
 from agtphost.client.tcp_attempts import ATTEMPT_DELAY
 from agtphost.client.tcp_rival import TcpRival
 
@@ -64,13 +65,13 @@ class HandshakeRace(Generic[H]):
         self._rival = rival
         self._next_at = clock()
         self._links: list[H] = []
-        self._fault: Unanswered | OSError | None = None
+        self._fault: ConnectionRefused | Unanswered | OSError | None = None
 
     def run(self) -> H:
         """
         Return the first connection whose server is verified; all others are closed.
 
-        :raises Unanswered, OSError: if no address answers.
+        :raises ConnectionRefused, Unanswered, OSError: if no address answers, or none takes a connection.
         :raises agtphost.client.errors.ClientError: if a handshake fails in another way, or the time is over.
         :raises agtphost.client.tcp_rival.Overtaken: if TCP was there first.
         """
@@ -93,10 +94,13 @@ class HandshakeRace(Generic[H]):
             try:
                 self._links.append(self._open_link(self._places.pop(0)))
             except OSError as error:
-                self._fault = self._fault or error
+                self._note(error)
         if not self._links:
             assert self._fault is not None
             raise self._fault
+
+    def _note(self, fault: ConnectionRefused | Unanswered | OSError) -> None:
+        self._fault = choose_fault(self._fault, fault, MISSES)
 
     def _wait(self) -> None:
         """Wait for a datagram, or until there is something to do, and let each handshake go on."""
@@ -117,8 +121,8 @@ class HandshakeRace(Generic[H]):
     def _go_on(self, link: H, seconds: float) -> None:
         try:
             link.end_wait(seconds)
-        except Unanswered as error:
-            self._fault = self._fault or error
+        except (ConnectionRefused, Unanswered) as error:
+            self._note(error)
             self._links.remove(link)
             link.close()
 

@@ -471,23 +471,25 @@ def count_missing(receiver: Any, start: int, stop: int) -> int:
     return missing
 
 
-def encode_refusal(destination_cid: bytes, source_cid: bytes, code: QuicErrorCode) -> bytes:
+def encode_refusal(destination_cid: bytes, source_cid: bytes, code: QuicErrorCode, reason: str) -> bytes:
     """
     Return the datagram that refuses a connection before any of it is read (RFC 9000 section 5.2.2).
 
     :param destination_cid: of the client's first packet.
     :param source_cid: of the same packet.
     :param code: why, such as CONNECTION_REFUSED.
+    :param reason: a phrase of a few words, or none.
     """
-    version, size = QuicProtocolVersion.VERSION_1, 1200
+    version, size, phrase = QuicProtocolVersion.VERSION_1, 1200, reason.encode()
     keys = CryptoPair()
     keys.setup_initial(destination_cid, is_client=False, version=version)
     builder = QuicPacketBuilder(
         host_cid=destination_cid, peer_cid=source_cid, version=version, is_client=False, max_datagram_size=size
     )
     builder.start_packet(QuicPacketType.INITIAL, keys)
-    frame = builder.start_frame(QuicFrameType.TRANSPORT_CLOSE, capacity=4)
-    for number in (code, QuicFrameType.PADDING, 0):
+    frame = builder.start_frame(QuicFrameType.TRANSPORT_CLOSE, capacity=4 + len(phrase))
+    for number in (code, QuicFrameType.PADDING, len(phrase)):
         frame.push_uint_var(number)
+    frame.push_bytes(phrase)
     [datagram], _ = builder.flush()
     return datagram

@@ -11,7 +11,7 @@ class QuicCounts:
     """The counts of a port since it was opened."""
 
     handshakes: Counter[str] = field(default_factory=Counter)
-    """By outcome: done, refused, late, limit, broken."""
+    """By outcome: done, refused, late, limit, ending, broken."""
 
     dropped: Counter[str] = field(default_factory=Counter)
     """Datagrams, by reason."""

@@ -43,6 +43,7 @@ from agtphost.protocols.quic.version_negotiation import (
 )
 from agtphost.protocols.server import AGTPServerFactory
 from agtphost.protocols.tls import ServerTLS
+from agtphost.vocabulary.quic_codes import SHUTTING_DOWN
 from agtphost.wire.quic.connection import CONNECTION_ID, MOST_DATAGRAM
 
 LEAST_RESET, MOST_RESET = 21, 42
@@ -53,8 +54,8 @@ for an answer sends nothing but PINGs, in packets of 28 octets.
 
 RESETS_PER_SECOND, REFUSALS_PER_SECOND = 1_000, 100
 """
-Stateless resets of a port, which take 4 us more than to drop the packet, and refusals of tokens, which take 90 us:
-twice as long as a Retry.
+Stateless resets of a port, which take 4 us more than to drop the packet, and refusals of tokens, and of clients of a
+host that stops, which take 90 us: twice as long as a Retry.
 """
 
 MOST_WAITING = 256
@@ -88,6 +89,11 @@ class _Arrival:
             return False
         self._datagrams.append(datagram)
         return True
+
+
+def _header_of(datagram: bytes) -> QuicHeader:
+    """Return the header of a datagram's first packet; raise ValueError where it is none."""
+    return pull_quic_header(Buffer(data=datagram), host_cid_length=CONNECTION_ID)
 
 
 class QuicEndpoint(DatagramProtocol):
@@ -200,7 +206,7 @@ class QuicEndpoint(DatagramProtocol):
             self._negotiate(datagram, addr)
             return
         try:
-            header = pull_quic_header(Buffer(data=datagram), host_cid_length=CONNECTION_ID)
+            header = _header_of(datagram)
         except ValueError:
             self._drop("malformed")
             return
@@ -215,8 +221,10 @@ class QuicEndpoint(DatagramProtocol):
             self._reset(header.destination_cid, datagram, addr)
         elif header.packet_type is not QuicPacketType.INITIAL or len(datagram) < LEAST_INITIAL:
             self._drop("unknown")
-        elif not 8 <= len(header.destination_cid) <= 20 or self.is_ending:
-            self._drop("ending" if self.is_ending else "malformed")
+        elif not 8 <= len(header.destination_cid) <= 20:
+            self._drop("malformed")
+        elif self.is_ending:
+            self._turn_away(header, addr)
         else:
             self._arrive(header, datagram, (addr[0], addr[1]))
 
@@ -312,15 +320,17 @@ class QuicEndpoint(DatagramProtocol):
     ) -> None:
         """Create the connection and process its first datagram, unless its client may have none."""
         tls = self._tls
-        if self.is_ending or tls.own is None:
+        if self.is_ending:
+            self._turn_away(_header_of(datagram), addr)
+            return
+        if tls.own is None:
             return
         address = canonical_address(addr[0])
         if retried is not None and not self._factory.admit(address):
             # The client has shown where it is, so its share is its own.
             self.counts.handshakes["limit"] += 1
             if self._factory.is_full(address):  # Else its next datagram may be soon enough.
-                header = pull_quic_header(Buffer(data=datagram), host_cid_length=CONNECTION_ID)
-                self._refuse(header, addr, QuicErrorCode.CONNECTION_REFUSED)
+                self._refuse(_header_of(datagram), addr, QuicErrorCode.CONNECTION_REFUSED)
             return
         try:
             link = self._make_link(tls.own, address, original, retried)
@@ -367,9 +377,17 @@ class QuicEndpoint(DatagramProtocol):
             needs_certificate=tls.files.client_auth == "required",
         )
 
-    def _refuse(self, header: QuicHeader, addr: tuple[str, int], code: QuicErrorCode) -> None:
+    def _turn_away(self, header: QuicHeader, addr: tuple[str, int]) -> None:
+        """Tell a client that the host shuts down, while the budget of refusals allows."""
+        if not self._refusals.spend(addr[0], self._clock.seconds()):
+            self._drop("ending")
+            return
+        self.counts.handshakes["ending"] += 1
+        self._refuse(header, addr, QuicErrorCode.CONNECTION_REFUSED, SHUTTING_DOWN)
+
+    def _refuse(self, header: QuicHeader, addr: tuple[str, int], code: QuicErrorCode, reason: str = "") -> None:
         """Tell a client that it gets no connection, with a datagram that is shorter than its own."""
-        self.transmit(encode_refusal(header.destination_cid, header.source_cid, code), addr)
+        self.transmit(encode_refusal(header.destination_cid, header.source_cid, code, reason), addr)
 
     # agtphost.protocols.quic.link_settings.LinkOwner
 

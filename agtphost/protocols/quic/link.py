@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from aioquic.quic import events
+from aioquic.quic.packet import QuicErrorCode
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
@@ -28,6 +29,7 @@ from agtphost.vocabulary.quic_codes import (
     CRYPTO_FRAME,
     MOST_RESETS,
     RESET_SECONDS,
+    SHUTTING_DOWN,
     Code,
 )
 from agtphost.wire import Connection, Role
@@ -172,7 +174,10 @@ class QuicLink:
         self._served = {number for number in self._served if self.core.is_open(number)}
         if self._draining and not self._streams and not self._ended:
             self._transmit()  # A packet that closes the connection has no other frames: resets would not be sent.
-            self.core.close(Code.ENDING)
+            if self._peer is None:
+                self.core.close(QuicErrorCode.CONNECTION_REFUSED, PADDING, SHUTTING_DOWN)
+            else:
+                self.core.close(Code.ENDING)
         self._transmit()
         if self._ended:
             self._wake()

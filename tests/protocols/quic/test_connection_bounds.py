@@ -46,14 +46,3 @@ def test_the_share_of_an_address_holds_for_handshakes_that_run_together(site: Si
     assert taken.wait(taken.call())[0].startswith(OK)
     assert host.endpoint.counts.retries == 0 and host.endpoint.counts.handshakes == {"limit": 1}
     assert host.factory.connections == host.endpoint.links == 1
-
-
-def test_a_host_that_stops_begins_no_connection(site: Site) -> None:
-    """A first datagram that comes then is dropped, and nothing is kept of it."""
-    network = Network()
-    host = QuicHost(network, site)
-    host.endpoint.drain()
-    client = QuicClient(network, site)
-    network.pass_time(2)
-    assert not client.is_connected and host.endpoint.links == host.endpoint.half_open == 0
-    assert host.endpoint.counts.dropped["ending"] >= 2
