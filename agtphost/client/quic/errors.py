@@ -100,6 +100,11 @@ def convert_reset(code: int, *, answered: bool) -> ConnectionLost:
     return to_loss(f"gave up the call {_REASONS.get(code, f'with code {code:#x}')}", answered=answered)
 
 
+def is_quics_own(ended: ConnectionTerminated, code: QuicErrorCode) -> bool:
+    """Return whether a connection has ended with a code of QUIC, and not with one of AGTP."""
+    return ended.frame_type is not None and ended.error_code == code
+
+
 def convert_end(
     ended: ConnectionTerminated, *, by_peer: bool, is_ready: bool, is_confirmed: bool, was_used: bool, answered: bool
 ) -> ClientError:
@@ -112,8 +117,8 @@ def convert_end(
     :param was_used: whether the server had answered anything on it: until then it may refuse the client's certificate.
     :param answered: whether any octet of an answer to the last call had arrived.
     """
-    is_quics_own = ended.frame_type is not None
-    alert = ended.error_code - CRYPTO_ERROR if is_quics_own else -1
+    is_transport = ended.frame_type is not None
+    alert = ended.error_code - CRYPTO_ERROR if is_transport else -1
     if 0 <= alert < CRYPTO_ERROR and not was_used:
         if alert == _NO_APPLICATION_PROTOCOL:
             return TLSRefused("The server does not speak AGTP by QUIC.", "Check host and port.")
@@ -123,7 +128,7 @@ def convert_end(
         return tls.to_refusal(f"alert {_ALERTS.get(alert, alert)}")
     if ended.reason_phrase == _IDLE:
         return to_loss("sent nothing any more", answered=answered)
-    if not is_ready and is_quics_own and by_peer and ended.error_code == QuicErrorCode.CONNECTION_REFUSED:
+    if not is_ready and by_peer and is_quics_own(ended, QuicErrorCode.CONNECTION_REFUSED):
         if ended.reason_phrase == SHUTTING_DOWN:
             return ConnectionRefused(
                 "The host takes no more connections: it shuts down.",
@@ -133,23 +138,24 @@ def convert_end(
             "The host takes no more connections: its limit for this address, or for all, is reached.",
             "End connections that are not needed, or raise connections_per_address in [limits] of its host.toml.",
         )
-    if not is_ready and is_quics_own and by_peer and ended.error_code == QuicErrorCode.INVALID_TOKEN:
+    if not is_ready and by_peer and is_quics_own(ended, QuicErrorCode.INVALID_TOKEN):
         return CannotConnect(
-            "The host asked where this client is, and takes the proof no more: it came late, or from another address.",
+            "The host asked where this client is, and takes the proof no more: it came late, or from another address, "
+            "twice.",
             "Make the call again.",
         )
     if not is_ready:
         return HandshakeEnded(
             "The server ended the QUIC handshake.", "Check that host and port are those of an AGTP host."
         )
-    if is_quics_own and ended.error_code in _UNBEGUN and not is_confirmed:
+    if is_transport and ended.error_code in _UNBEGUN and not is_confirmed:
         # It has read no request yet.
         return _to_unbegun(
             "The host ended the connection while it was being made, and has not begun with this request."
         )
-    if not is_quics_own and ended.error_code == Code.ENDING and not answered:
+    if not is_transport and ended.error_code == Code.ENDING and not answered:
         # A host that drains ends its connection after the last answer: what crossed that was not begun with.
         return _to_unbegun("The host shuts down, and has not begun with this request.")
     told = f": {escape(ended.reason_phrase)}" if ended.reason_phrase else ""
-    why = None if is_quics_own else _REASONS.get(ended.error_code)
+    why = None if is_transport else _REASONS.get(ended.error_code)
     return to_loss(f"ended the connection {why or f'with code {ended.error_code:#x}{told}'}", answered=answered)

@@ -11,6 +11,8 @@ The rules, besides those of :mod:`agtphost.client.conversation`, which hold with
 - A server that shuts down answers the calls that it has begun with. No further ones are made on the connection.
 - A server that has not answered any datagram within :data:`ANSWER_SECONDS` does not answer by UDP: networks that drop
   UDP say nothing.
+- A server that does not take the proof of the client's address that it has asked for is asked for a connection once
+  more, without the proof.
 - While a call waits, the server is sent a PING every :data:`PING_SECONDS`: address translators forget UDP after 30. One
   that takes a connection for idle within less than four times as long gets it as much earlier.
 """
@@ -23,11 +25,12 @@ from functools import partial
 from typing import Any
 
 from aioquic.quic import events
+from aioquic.quic.packet import QuicErrorCode
 
 from agtphost.client.errors import CannotConnect, ClientError, TLSRefused
 from agtphost.client.quic.calls import QuicCall
 from agtphost.client.quic.core import WINDOW, ClientCore, QuicCredentials
-from agtphost.client.quic.errors import Unanswered, convert_end, convert_reset, convert_unsent, to_loss
+from agtphost.client.quic.errors import Unanswered, convert_end, convert_reset, convert_unsent, is_quics_own, to_loss
 from agtphost.client.quic.reset_budget import ResetBudget
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
@@ -78,8 +81,9 @@ class QuicSession:
         self._destination = destination
         self._limits = limits
         self._address = address
-        self._core = ClientCore(credentials, destination.host)
-        self._silent_until = now + patience
+        self._credentials = credentials
+        self._patience = patience
+        self._has_begun_again = False
         self._ping_at = math.inf
         self._heard_at = now
         self._unreachable = 0
@@ -101,10 +105,15 @@ class QuicSession:
         self.fault: ClientError | None = None
         """Why the connection is over; None while it is not."""
 
+        self._begin(now)
+
+    def _begin(self, now: float) -> None:
+        self._silent_until = now + self._patience
+        self._core = ClientCore(self._credentials, self._destination.host)
         try:
-            self._core.connect(address, now=now)
+            self._core.connect(self._address, now=now)
         except ValueError as error:
-            raise CannotConnect(f"{destination.host} cannot be the name of a TLS server.") from error
+            raise CannotConnect(f"{self._destination.host} cannot be the name of a TLS server.") from error
 
     @property
     def reusable(self) -> bool:
@@ -180,7 +189,10 @@ class QuicSession:
                 self._handle(event)
         ended = self._core.termination
         if ended is not None and self.fault is None:
-            if self._core.refusal is not None:
+            if self._has_lost_proof(ended):
+                self._has_begun_again = True
+                self._begin(self._heard_at)
+            elif self._core.refusal is not None:
                 self._end_with(self._core.refusal)
             else:
                 known = {
@@ -190,6 +202,11 @@ class QuicSession:
                 }
                 self._end(partial(convert_end, ended, **known, was_used=self.was_answered))
         self._send_waiting()
+
+    def _has_lost_proof(self, ended: events.ConnectionTerminated) -> bool:
+        """Return whether the server did not take the proof that it had asked for: without it, it may ask once more."""
+        is_refused = self._core.is_ended_by_peer and is_quics_own(ended, QuicErrorCode.INVALID_TOKEN)
+        return is_refused and not (self.is_ready or self._has_begun_again)
 
     @property
     def _ping_pause(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from agtphost.client.quic import aio as quic_aio
 from agtphost.client.quic import blocking, twisted
 from agtphost.config.quic import QuicSection
 from agtphost.protocols.quic.datagrams import QuicEndpoint
+from agtphost.protocols.quic.retry_tokens import LIFETIME
 from tests.client.quic.test_addresses import CALLS, SILENT, resolved
 from tests.client.quic.test_auto import Memory, Publishing, make, uri
 from tests.client.quic.test_blocking import QuicHost
@@ -95,6 +97,21 @@ async def test_a_refusal_over_quic_is_replaced_by_tls_without_a_wait(site: Site,
             assert (await client.call(uri(host), "BOOK")).status == 200
     assert dispatcher.calls == [("BOOK", "tls")]
     assert [each.cause for each in reported] == ["The host takes no more connections: it shuts down."]
+
+
+@pytest.mark.usefixtures("long_patience")
+@pytest.mark.parametrize("call", CALLS)
+@pytest_twisted.ensureDeferred
+async def test_a_proof_that_came_too_late_is_got_anew(call: Callable[..., Any], site: Site, reactor: Any) -> None:
+    """A client that is told so begins its handshake again without the proof, once, and makes its call."""
+    host = QuicHost(site)
+    host.section = QuicSection(enabled=True, retry="always")
+    async with host:
+        moments = chain((0.0, 0.0), repeat(LIFETIME + 1))
+        host.quic.endpoint._wall = lambda: next(moments)
+        options = {"trust": site.folder / "root.pem", "timeout": 20.0, "quic": True}
+        assert await call(reactor, options, host.uri) == 200
+        assert host.quic.endpoint.counts.handshakes["late"] == 1
 
 
 @pytest.fixture

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 import pytest
 from aioquic.buffer import Buffer
 from aioquic.quic.packet import QuicErrorCode, QuicHeader, pull_quic_header
 
+from agtphost.client.errors import CannotConnect
 from agtphost.protocols.quic.retry_tokens import LIFETIME, RetryTokens, StaleToken
 from tests.client.quic.sessions import SessionClient, call_of, credentials_of
 from tests.protocols.links import ask
@@ -69,6 +71,33 @@ def test_a_proof_for_a_host_with_another_secret_is_refused_immediately(site: Sit
     assert client.closed is not None and client.closed.error_code == QuicErrorCode.INVALID_TOKEN
     assert network.clock.seconds() - began < 1, "the library reports it after three probe timeouts"
     assert host.endpoint.links == 0
+
+
+@pytest.mark.parametrize("seconds", [LIFETIME + 1, -LIFETIME - 1])
+def test_our_client_begins_again_where_its_proof_does_not_count(site: Site, seconds: float) -> None:
+    """The host's clock was set while its Retry was on the way: a client without the proof is asked anew, and served."""
+    network = Network()
+    host = QuicHost(network, site, retry="always")
+    host.endpoint._wall = lambda: 1_000.0
+    client = SessionClient(network, credentials_of(site))
+    network.run(lambda: network.carried[-1][0] == HOST)
+    host.endpoint._wall = lambda: 1_000.0 + seconds
+    assert client.connect().call(call_of()).status == 200
+    assert host.endpoint.counts.retries == 2 and host.endpoint.counts.handshakes == {"late": 1}
+    assert network.clock.seconds() < 0.5
+
+
+def test_our_client_begins_again_once(site: Site) -> None:
+    """A host that takes no proof at all, as between two translators of addresses, is an error that says so."""
+    network = Network()
+    host = QuicHost(network, site, retry="always")
+    moments = count(0.0, LIFETIME + 1)
+    host.endpoint._wall = lambda: next(moments)
+    client = SessionClient(network, credentials_of(site)).connect()
+    assert isinstance(client.session.fault, CannotConnect)
+    assert "takes the proof no more" in client.session.fault.explanation
+    assert host.endpoint.counts.handshakes == {"late": 2} and host.endpoint.links == 0
+    assert network.clock.seconds() < 0.5
 
 
 def test_a_proof_counts_for_what_it_was_issued_for() -> None:
