@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Iterator
 from typing import Any, Protocol
 
 from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred, fail
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.internet.endpoints import (
     AdoptedStreamServerEndpoint,
     TCP4ServerEndpoint,
@@ -195,6 +195,8 @@ class ListeningService(Service):
         self._failure: Failure | None = None
         self._port: IListeningPort | None = None
         self._waiting: list[Deferred[IAddress]] = []
+        self._is_stopped = False
+        self._stops: list[Deferred[None]] = []  # those that wait for the same end
         self.companions: list[Companion] = []
         """The listeners that stop with this one, so that one time bounds the calls of all."""
 
@@ -271,10 +273,24 @@ class ListeningService(Service):
         """
         Stop accepting, and end the connections: idle ones immediately, the others after their answer.
 
-        :return: fires once all are gone; after ``drain_timeout`` those that are left are cut.
+        :return: fires once all are gone; after ``drain_timeout`` those that are left are cut. So does that of a further
+            call.
         """
         super().stopService()  # type: ignore[no-untyped-call]
-        return Deferred.fromCoroutine(self._stop())
+        if self._is_stopped:
+            return succeed(None)
+        ended: Deferred[None] = Deferred()
+        self._stops.append(ended)
+        if len(self._stops) == 1:
+            Deferred.fromCoroutine(self._stop()).addBoth(self._end_stops)
+        return ended
+
+    def _end_stops(self, result: Failure | None) -> None:
+        """Tell all who wait for the stop that it is over, or why it failed."""
+        self._is_stopped = not isinstance(result, Failure)
+        stops, self._stops = self._stops, []
+        for each in stops:
+            each.callback(result)
 
     def _listen(self) -> None:
         if self._listening is not None:

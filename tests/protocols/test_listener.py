@@ -341,6 +341,21 @@ async def test_draining_waits_for_calls_whose_peer_has_gone(site: Site) -> None:
 
 
 @pytest_twisted.ensureDeferred
+async def test_every_stop_waits_for_the_same_end(site: Site) -> None:
+    """A second stop while the first waits for an answer ends with it, and one that comes later ends immediately."""
+    dispatcher = FakeDispatcher()
+    async with Host(site, dispatcher) as host:
+        asking = Deferred.fromCoroutine(in_thread(host.exchange, site.client()))
+        await until(host, lambda: dispatcher.waiting)
+        stops = [host.service.stopService() for _ in range(3)]
+        assert not any(each.called for each in stops)
+        dispatcher.answer()
+        for each in stops:
+            await each.addTimeout(30, host.reactor)
+        assert await asking and host.service.stopService().called
+
+
+@pytest_twisted.ensureDeferred
 async def test_draining_has_an_end(site: Site) -> None:
     """After the drain time, what still runs is cut."""
     dispatcher = FakeDispatcher()
