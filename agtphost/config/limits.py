@@ -57,7 +57,10 @@ class Limits(Section):
     """TCP connections in all: at 48 KiB each, 480 MiB; half of what a process may usually have of descriptors."""
 
     connections_per_address: Count = 64
-    """From one address: one machine's fleet of agents, but no flood. IPv6 addresses count by their /64."""
+    """
+    From one address: one machine's fleet of agents, but no flood. IPv6 addresses count by their /64, those of NAT64
+    (``64:ff9b::/96``) by their IPv4 address.
+    """
 
     handshakes_per_second_per_address: Count = 10
     """TLS handshakes without a client certificate, half a millisecond each; so many may also come together."""

@@ -7,8 +7,8 @@ from enum import Enum
 from functools import lru_cache
 
 from agtphost.protocols.limits import ConnectionLimits, Network
+from agtphost.vocabulary.addresses import find_origin, unmap
 from agtphost.vocabulary.addresses import is_loopback as is_loopback_address
-from agtphost.vocabulary.addresses import unmap
 
 
 def canonical_address(address: str) -> str:
@@ -35,7 +35,7 @@ def is_loopback(address: str) -> bool:
 @lru_cache(maxsize=1024)
 def origin_of(address: str, exempt: tuple[Network, ...]) -> str | None:
     """
-    Return the origin that a canonical address counts as: an IPv4 address, or the /64 that one IPv6 customer gets.
+    Return the origin that a canonical address counts as: see :func:`agtphost.vocabulary.addresses.find_origin`.
 
     :return: None for an address that is not counted.
     """
@@ -43,11 +43,7 @@ def origin_of(address: str, exempt: tuple[Network, ...]) -> str | None:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return None
-    if any(parsed in network for network in exempt):
-        return None
-    if isinstance(parsed, ipaddress.IPv6Address):
-        return str(ipaddress.IPv6Network((parsed, 64), strict=False))
-    return address
+    return None if any(parsed in network for network in exempt) else find_origin(parsed)
 
 
 class FullLimit(Enum):

@@ -84,6 +84,26 @@ def unmap(address: IPAddress) -> IPAddress:
     return address
 
 
+def to_counted(address: IPAddress) -> IPAddress:
+    """
+    Return the address that limits per address count, and nothing else may use.
+
+    An IPv4 address within one of IPv6 counts as itself: all clients behind a translator with the well-known prefix
+    (RFC 6052) would have one share otherwise. A local prefix is the operator's, and may be anybody's in the network.
+    """
+    if isinstance(address, ipaddress.IPv6Address) and any(address in network for network in _CARRIERS):
+        return ipaddress.IPv4Address(address.packed[12:])
+    return address
+
+
+def find_origin(address: IPAddress) -> str:
+    """Return the origin that an address counts as: an IPv4 address, or the /64 that one IPv6 customer gets."""
+    counted = to_counted(address)
+    if isinstance(counted, ipaddress.IPv6Address):
+        return str(ipaddress.IPv6Network((counted, 64), strict=False))
+    return str(counted)
+
+
 def is_loopback(address: IPAddress) -> bool:
     """Return whether an address is one of this machine's loopback addresses, IPv4-mapped ones included."""
     true = unmap(address)

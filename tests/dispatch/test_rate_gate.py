@@ -9,7 +9,7 @@ from typing import Any
 from zope.interface.verify import verifyObject
 
 from agtphost.config.limits import Limits
-from agtphost.dispatch.gates.limits import LOG_SECONDS, Allowances, RateGate
+from agtphost.dispatch.gates.limits import LOG_SECONDS, Allowances, RateGate, address_origin
 from agtphost.iagtp import IGate
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.wire.events import Response
@@ -46,6 +46,14 @@ class Limited:
     def ask(self, method: str = "QUERY", path: str = "/words", who: str = CALLER, **more: Any) -> Response:
         more.setdefault("peer", Peer(address="10.0.0.1", certificate=certificate(who)))
         return self.host.ask(method, path, **more)
+
+
+@each_row("prefix", ["::ffff:", "64:ff9b::"])
+def test_clients_of_ipv4_within_ipv6_count_each_for_itself(prefix: str) -> None:
+    """At a port of both kinds the system spells IPv4 within IPv6, where all addresses would be one network."""
+    assert address_origin(f"{prefix}192.0.2.7") == "192.0.2.7" == address_origin("192.0.2.7")
+    assert address_origin(f"{prefix}192.0.2.8") == "192.0.2.8"
+    assert address_origin("2001:db8::1%eth0") == address_origin("2001:db8::2") == "2001:db8::/64"
 
 
 def test_the_sixth_request_in_a_minute() -> None:

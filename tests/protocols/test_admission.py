@@ -8,6 +8,7 @@ import pytest
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
+from agtphost.dispatch.gates.limits import address_origin
 from agtphost.protocols import AGTPServerFactory, ConnectionLimits
 from agtphost.protocols.admission import Admission, canonical_address, is_loopback, origin_of
 from agtphost.protocols.connection import ServerConnection
@@ -41,6 +42,37 @@ def test_an_ipv6_network_is_one_origin() -> None:
     exempt = LIMITS.exempt_addresses
     assert origin_of("2001:db8::1", exempt) == origin_of("2001:db8::ffff:1", exempt)
     assert origin_of("2001:db8::1", exempt) != origin_of("2001:db8:0:1::1", exempt)
+
+
+@each_row(
+    ("address", "origin"),
+    [
+        ("64:ff9b::192.0.2.7", "192.0.2.7"),
+        ("64:ff9b::127.0.0.1", "127.0.0.1"),
+        ("::ffff:0:192.0.2.7", "192.0.2.7"),
+        ("64:ff9b:1::192.0.2.7", "64:ff9b:1::/64"),
+        ("2001:db8::192.0.2.7", "2001:db8::/64"),
+    ],
+)
+def test_an_address_of_ipv4_behind_a_translator_counts_as_itself(address: str, origin: str) -> None:
+    """
+    All clients of IPv4 have one /64 behind NAT64 with its own prefix (RFC 6052), so each counts by its address.
+
+    It is counted so and no more: an address of loopback in that prefix is a stranger's, and not exempt.
+    """
+    canonical = canonical_address(address)
+    assert origin_of(canonical, LIMITS.exempt_addresses) == origin == address_origin(address)
+    assert canonical != origin and not is_loopback(canonical)
+
+
+def test_clients_behind_nat64_have_a_share_each() -> None:
+    """One of them that uses up its connections leaves those of the others."""
+    admission = Admission(ConnectionLimits(connections_per_address=1))
+    assert admission.admit("64:ff9b::c000:207", 0.0) and not admission.admit("64:ff9b::c000:207", 10.0)
+    assert admission.admit("64:ff9b::c000:208", 10.0)
+    assert not admission.admit("192.0.2.7", 20.0), "the same client without a translator"
+    admission.release("64:ff9b::c000:207")
+    assert admission.admit("192.0.2.7", 30.0)
 
 
 def test_connections_per_address() -> None:

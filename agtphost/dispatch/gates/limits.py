@@ -29,6 +29,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.interfaces import IGate
 from agtphost.errors import Refusal
 from agtphost.identity.peer import Assurance, Peer
+from agtphost.vocabulary.addresses import find_origin
 from agtphost.vocabulary.reasons import Reason
 
 MOST_CALLERS = 10_000
@@ -124,11 +125,9 @@ class Allowances:
 
 @lru_cache(maxsize=4096)
 def address_origin(address: str) -> str:
-    """Return the unit of counting: an IPv4 address, or the /64 network of an IPv6 address."""
-    if ":" not in address:
-        return address
+    """Return the unit of counting: see :func:`agtphost.vocabulary.addresses.find_origin`; other texts are their own."""
     try:
-        return str(ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False))
+        return find_origin(ipaddress.ip_address(address.partition("%")[0]))
     except ValueError:
         return address
 

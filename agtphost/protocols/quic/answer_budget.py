@@ -8,6 +8,7 @@ from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
 from agtphost.protocols.admission import canonical_address, origin_of
+from agtphost.vocabulary.addresses import to_counted
 
 PART, NETWORK_PART = 20, 4
 """
@@ -23,10 +24,10 @@ _PREFIXES = {4: 16, 6: 32}
 def _network_of(address: str) -> str | None:
     """Return the network of a canonical address; None for another name than an IP address."""
     try:
-        parsed = ip_address(address)
+        counted = to_counted(ip_address(address))
     except ValueError:
         return None
-    return str(ip_network((parsed, _PREFIXES[parsed.version]), strict=False))
+    return str(ip_network((counted, _PREFIXES[counted.version]), strict=False))
 
 
 class AnswerBudget:

@@ -22,6 +22,8 @@ def site(tmp_path: Path) -> Site:
     [
         ("203.0.113.5", PART),
         ("::ffff:203.0.113.5", PART),
+        ("64:ff9b::203.0.113.5", PART),
+        ("64:ff9b::203.0.%d.%d", NETWORK_PART),
         ("2001:db8::%x", PART),
         ("203.0.%d.%d", NETWORK_PART),
         ("2001:db8:%x:%x::1", NETWORK_PART),
