@@ -1,0 +1,59 @@
+"""A host whose UDP port is another than that of TLS: what names it, and who finds it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agtphost.client import sync
+from tests.system.hosting import Host, agtp, free_port, running, sample
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    """A port that no other listener has."""
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Host]:
+    section = f"\n[quic]\nenabled = true\nport = {port}\n"
+    with running(sample(tmp_path_factory.mktemp("quic"), append=section)) as host:
+        yield host
+        assert host.stop() == 0
+
+
+def test_a_port_of_its_own_is_named_and_found(host: Host, port: int, tmp_path: Path) -> None:
+    """The ready line, the manifest and the status of a running host; ``--quic=auto`` needs nothing else."""
+    assert port != host.port
+    assert f"agtphost ready: agtp://127.0.0.1:{host.port}, quic at UDP port {port} (server " in host.output
+    assert host.agtp_json("manifest", "show", "-", "--document")["transports"] == [
+        {"carrier": "tls", "port": host.port},
+        {"carrier": "quic", "port": port, "alpn": "agtp"},
+    ]
+    words = ("call", "--quic=auto", "-", "ECHO", "/text", "text=one", "--json", "--config", str(host.config))
+    found = agtp(*words, cwd=host.config.parent, environ={"XDG_CACHE_HOME": str(tmp_path)})
+    assert found.returncode == 0 and '"fallback"' not in found.stdout, found.stdout + found.stderr
+    with sync.Client.of(host.config, quic="auto") as client:
+        assert client.call("ECHO", "/text", {"text": "one"}).verified
+        seen, shown = host.agtp_json("status"), host.agtp("status")
+    assert seen["ready"] and seen["uri"] == host.uri and seen["quic"]["connections"] == 1
+    assert shown.returncode == 0 and "1 of the connections" in shown.stdout
+
+
+def test_a_port_of_its_own_is_part_of_the_uri(host: Host, port: int) -> None:
+    """``--quic`` takes the port that it is given; nothing answers by UDP at that of TLS, and the error names the key."""
+    words = ("ECHO", "/text", "text=one", "--quic", "--config", str(host.config))
+    called = agtp("call", f"agtp://127.0.0.1:{port}", *words, cwd=host.config.parent)
+    assert called.returncode == 0, called.stderr
+    refused = agtp("call", f"agtp://127.0.0.1:{host.port}", *words, cwd=host.config.parent)
+    assert refused.returncode == 3 and "its port in the URI if [quic] port is not TLS's" in refused.stderr
+
+
+def test_the_port_is_of_udp_alone(host: Host, port: int) -> None:
+    """Nothing listens at QUIC's port by TCP."""
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), 10)
