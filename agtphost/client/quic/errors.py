@@ -123,12 +123,18 @@ def convert_end(
         if alert == _NO_APPLICATION_PROTOCOL:
             return TLSRefused("The server does not speak AGTP by QUIC.", "Check host and port.")
         if not by_peer:
-            explanation = f"This client refused the server: {escape(ended.reason_phrase)}."
+            why = escape(ended.reason_phrase) or f"alert {alert} of TLS"
+            explanation = f"This client refused the server: {why}."
             return TLSRefused(explanation, "Check host, port and the host's certificate.")
         return tls.to_refusal(f"alert {_ALERTS.get(alert, alert)}")
     if ended.reason_phrase == _IDLE:
         return to_loss("sent nothing any more", answered=answered)
-    if not is_ready and by_peer and is_quics_own(ended, QuicErrorCode.CONNECTION_REFUSED):
+    if is_transport and not by_peer:
+        broke = f"broke the rules of QUIC (code {_describe(ended)})"
+        if not is_ready:
+            return HandshakeEnded(f"The server {broke}.", "Check that host and port are those of an AGTP host.")
+        return to_loss(f"{broke}, and this client ended the connection", answered=answered)
+    if not is_ready and is_quics_own(ended, QuicErrorCode.CONNECTION_REFUSED):
         if ended.reason_phrase == SHUTTING_DOWN:
             return ConnectionRefused(
                 "The host takes no more connections: it shuts down.",
@@ -138,7 +144,7 @@ def convert_end(
             "The host takes no more connections: its limit for this address, or for all, is reached.",
             "End connections that are not needed, or raise connections_per_address in [limits] of its host.toml.",
         )
-    if not is_ready and by_peer and is_quics_own(ended, QuicErrorCode.INVALID_TOKEN):
+    if not is_ready and is_quics_own(ended, QuicErrorCode.INVALID_TOKEN):
         return CannotConnect(
             "The host asked where this client is, and takes the proof no more: it came late, or from another address, "
             "twice.",
@@ -156,6 +162,10 @@ def convert_end(
     if not is_transport and ended.error_code == Code.ENDING and not answered:
         # A host that drains ends its connection after the last answer: what crossed that was not begun with.
         return _to_unbegun("The host shuts down, and has not begun with this request.")
-    told = f": {escape(ended.reason_phrase)}" if ended.reason_phrase else ""
-    why = None if is_transport else _REASONS.get(ended.error_code)
-    return to_loss(f"ended the connection {why or f'with code {ended.error_code:#x}{told}'}", answered=answered)
+    known = None if is_transport else _REASONS.get(ended.error_code)
+    return to_loss(f"ended the connection {known or f'with code {_describe(ended)}'}", answered=answered)
+
+
+def _describe(ended: ConnectionTerminated) -> str:
+    """Return the code of an end, and its reason, which may be the peer's."""
+    return f"{ended.error_code:#x}" + (f": {escape(ended.reason_phrase)}" if ended.reason_phrase else "")
