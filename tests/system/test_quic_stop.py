@@ -22,7 +22,7 @@ from tests.attacks.quic_caller import QuicCaller
 from tests.conformance.conftest import QUIC
 from tests.protocols.quic.blocking import BlockingQuic
 from tests.system.clocks import SetClock, shifted
-from tests.system.hosting import Host, running, sample, until
+from tests.system.hosting import Host, agtp, running, sample, until
 from tests.system.raw_link import request as encode_request
 from tests.system.test_quic import request
 from tests.system.trail import database, finish, marks, stored, traced, verified
@@ -64,6 +64,24 @@ def test_a_keyed_call_that_runs_is_answered_before_the_stop(host: Host) -> None:
     assert host.process.wait(60) == 0, host.output
     assert audit_id in recorded(host) and marks(host.config) == {"long": 1}
     assert "Traceback" not in host.output and "Unhandled" not in host.output
+
+
+def test_a_call_that_comes_during_a_stop_is_told_why(host: Host) -> None:
+    """A new command over QUIC is refused in the host's words, and one over TLS in the system's; the stop goes on."""
+    with sync.Client.of(host.config, quic=True) as client, ThreadPoolExecutor() as pool:
+        call = pool.submit(book, client, "long", awaited="end")
+        until(lambda: marks(host.config)["long"])
+        host.process.send_signal(signal.SIGTERM)
+        until(lambda: "SIGTERM: stopping after the running calls" in host.output)
+        words = ("call", "-", "DESCRIBE", "--config", str(host.config))
+        over_quic = agtp(*words, "--quic", cwd=host.config.parent)
+        over_tls = agtp(*words, cwd=host.config.parent)
+        finish(host.config, "end")
+        assert call.result(60)
+    assert (over_quic.returncode, over_tls.returncode) == (3, 3)
+    assert "error: The host takes no more connections: it shuts down." in over_quic.stderr
+    assert "nothing listens there" in over_tls.stderr
+    assert host.process.wait(60) == 0, host.output
 
 
 def test_a_call_over_quic_holds_up_a_stop_no_longer_than_one_over_tls(tmp_path: Path) -> None:
