@@ -12,11 +12,12 @@ from agtphost.conformance.access import Carrier
 from agtphost.conformance.case import Case
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.runner import CaseResult, Outcome, Plan, run
-from agtphost.conformance.target import Target
+from agtphost.conformance.target import Target, connect
 from agtphost.conformance.verdict import Need
 from tests.conformance.conftest import QUIC
 from tests.conformance.quic_defects import DEFECTS
-from tests.conformance.test_runner import access_to, examine, failures
+from tests.conformance.raw_answers import Answers, differing, run_recorded
+from tests.conformance.test_runner import access_to, failures
 from tests.rows import each_row
 from tests.system.hosting import Host, running, sample
 
@@ -102,15 +103,45 @@ def test_a_defect_of_quic_fails_no_other_case(defective_host: Host) -> None:
         assert examine_defect(defective_host, name, *(every - its)) == set(), name
 
 
-@pytest.mark.release
-def test_verdicts_are_those_of_tls(tmp_path: Path) -> None:
-    """Every case that does not need the byte stream of TCP passes over both carriers, on a fresh host each."""
+def ask_both(host: Host, *only: str, defect: str = "none") -> dict[Carrier, Answers]:
+    """Return the answers of some cases over both carriers; those over QUIC of a host that may have a defect."""
     found = {}
+    chosen = [case for case in every_case() if not of_carriers(case) and Plan(only=only).selects(case)]
+    for carrier, its in ((Carrier.TLS, "none"), (Carrier.QUIC, defect)):
+        (host.state / "defect").write_text(its)
+        with connect(access_to(host, carrier)) as target:
+            _, found[carrier] = run_recorded(target, chosen, host.port)
+    return found
+
+
+def test_answers_to_malformed_requests_are_those_of_tls(defective_host: Host) -> None:
+    """The same octets get the same answer over both carriers, but for identifiers and times."""
+    found = ask_both(defective_host, "wire.*", "path.form-*", "path.leak-*")
+    assert differing(found[Carrier.TLS], found[Carrier.QUIC]) == {}
+    assert sum(map(len, found[Carrier.QUIC].values())) > 150
+
+
+def test_another_answer_is_noticed(defective_host: Host) -> None:
+    """The control: hosts whose answers over QUIC lack a field, or have another status."""
+    for defect, only in (("no-server-id", "headers.server-id-is-one"), ("404-for-459", "catalog.refused-digits")):
+        found = ask_both(defective_host, only, defect=defect)
+        assert [*differing(found[Carrier.TLS], found[Carrier.QUIC])] == [only]
+
+
+@pytest.mark.release
+def test_verdicts_and_answers_are_those_of_tls(tmp_path: Path) -> None:
+    """Every case that does not need the byte stream of TCP passes over both carriers, on a fresh host each."""
+    found, answers = {}, {}
     for carrier in Carrier:
         (folder := tmp_path / carrier.value).mkdir()
-        with running(sample(folder, eager=True, append=QUIC)) as host:
-            results = examine(host, carrier=carrier)
+        with running(sample(folder, eager=True, append=QUIC)) as host, connect(access_to(host, carrier)) as target:
+            results, answers[carrier] = run_recorded(target, every_case(), host.port)
         assert failures(results) == []
         found[carrier] = verdicts(results)
     assert found[Carrier.QUIC] == found[Carrier.TLS]
     assert sum(outcome is Outcome.PASSED for outcome, _ in found[Carrier.QUIC].values()) > 700
+    for case in every_case():
+        if of_carriers(case):
+            del answers[Carrier.TLS][case.id], answers[Carrier.QUIC][case.id]
+    assert differing(answers[Carrier.TLS], answers[Carrier.QUIC]) == {}
+    assert sum(map(len, answers[Carrier.QUIC].values())) > 900

@@ -45,7 +45,7 @@ def test_a_port_of_its_own_is_named_and_found(host: Host, port: int, tmp_path: P
 
 
 def test_a_port_of_its_own_is_part_of_the_uri(host: Host, port: int) -> None:
-    """``--quic`` takes the port that it is given; nothing answers by UDP at that of TLS, and the error names the key."""
+    """``--quic`` takes the port that it is given; at that of TLS nothing answers by UDP, which the error explains."""
     words = ("ECHO", "/text", "text=one", "--quic", "--config", str(host.config))
     called = agtp("call", f"agtp://127.0.0.1:{port}", *words, cwd=host.config.parent)
     assert called.returncode == 0, called.stderr
