@@ -71,7 +71,8 @@ The ``agtp`` command (interface section 2).
 - :mod:`.agent`: ``agtp agent``
 - :mod:`.audit`: ``agtp audit``
 - :mod:`.cluster`: ``agtp cluster``
-- :mod:`.store`: ``agtp store``; :mod:`.store_copy`: copies a store into another kind of database
+- :mod:`.store`: ``agtp store``; :mod:`.store_copy`: copies a store into another kind of database; :mod:`.store_move`:
+  the mark of the store that was copied
 - :mod:`.backup`: ``agtp backup``, ``agtp restore``
 - :mod:`.catalog`: ``agtp catalog``
 - :mod:`.client`: ``agtp client``

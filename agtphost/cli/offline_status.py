@@ -43,7 +43,8 @@ def _store_fields(config: Config) -> dict[str, Any]:
     except (StoreError, OSError) as error:
         return {**found, "store": explain(error)}
     try:
-        found |= {name: value for name, value in store.describe().items() if name == "serving" and value}
+        described = store.describe()
+        found |= {name: described[name] for name in ("serving", "moved_to") if described.get(name)}
         newest = reader.latest(None, 1, Search()).records
         checkpoint = reader.checkpoint()
     except (StoreError, sqlite3.Error) as error:

@@ -212,6 +212,7 @@ def _rows_of_stopped(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         ("held by", "held_by", str),
         ("store", "store", str),
         ("serves", "serving", str),
+        ("copied to", "moved_to", str),
         ("records", "records", str),
         ("newest record", "newest_record", str),
         ("checkpoint", "checkpoint", lambda covered: f"covers {plural(covered, 'record')}"),

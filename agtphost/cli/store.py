@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,14 @@ from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, print_note, print_summary, visible_line
 from agtphost.cli.store_copy import copy_store
+from agtphost.cli.store_move import finish_interrupted, reopen_store
+from agtphost.config import Config
 from agtphost.errors import ConfigurationError
 from agtphost.stores import Search, StoreError
 from agtphost.stores.location import StoreLocation
+from agtphost.stores.moves import describe_move
 from agtphost.stores.settings import locate_store, locate_url
+from agtphost.stores.state_lock import NAME
 from agtphost.vocabulary.foreign_errors import explain
 
 _CONFIG = click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
@@ -104,17 +109,21 @@ def upgrade(config: Path | None, as_json: bool) -> None:
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 @_CONFIG
+@click.option("--keep-serving", is_flag=True, help="Leave FROM to its hosts; for a copy that is only looked at.")
 @json_option
-def copy_command(source: str, target: str, config: Path | None, as_json: bool) -> None:
+def copy_command(source: str, target: str, config: Path | None, keep_serving: bool, as_json: bool) -> None:
     """
     Copy the store of a stopped host into another database.
 
     FROM and TO are URLs as in [store] url: sqlite:FILE or postgresql://USER@HOST/DATABASE. For a password use
-    [store] password, or the database's own means (PGPASSFILE). FROM stays as it is; TO must not have a store.
+    [store] password, or the database's own means (PGPASSFILE). TO must not have a store.
 
     Every row is copied as it is. The tree over the records is made anew and compared with the newest checkpoint; if
     anything differs, or the command is interrupted, TO has no store. Then write TO into [store] url and start the host.
-    Never start a host on FROM again: both would go on from the same record, and the witness of one refuses the other.
+
+    A host on FROM and one on TO would go on from the same record. So FROM is marked, no host serves it any more, and it
+    can still be read and verified. After an interruption, run the same command again; to go back to FROM instead, run
+    `agtp store reopen`. With --keep-serving, FROM is not marked: let no host serve TO then.
 
     \b
     Examples:
@@ -122,27 +131,58 @@ def copy_command(source: str, target: str, config: Path | None, as_json: bool) -
       agtp store copy postgresql://agtp@db.example.com/agtp sqlite:/srv/agtp/agtphost.sqlite3 --json
     """
     loaded = require_config(Connection(config=config), "a store")
-    password = None if loaded.store.password is None else loaded.store.password.reveal()
+    password = _password_of(loaded)
+    copied: dict[str, int] = {}
     try:
         old, new = locate_url(source, password), locate_url(target, password)
-        lock = old.lock(loaded.host.state_dir)
-        if loaded.host.state_dir.is_dir():
-            lock.acquire()
-        try:
-            copied = copy_store(old, new, loaded.host.server_id, loaded.host.state_dir)
-        finally:
-            lock.release()
+        with _lock_stopped(old, loaded):
+            is_there = not keep_serving and finish_interrupted(old, new)
+            if not is_there:
+                copied = copy_store(old, new, loaded.host.server_id, loaded.host.state_dir, keep_serving=keep_serving)
     except StoreError as error:
         raise WrongInput(str(error)) from None
     except ConfigurationError as error:
         raise configuration_error(error) from None
     if as_json:
-        print_json({"from": old.name, "to": new.name, "copied": copied})
+        print_json({"from": old.name, "to": new.name, "copied": copied, "was_there": is_there})
+    elif is_there:
+        click.echo(f'{new.name}: has the copy already. Write url = "{target}" in [store] and start the host')
     else:
         click.echo(
             f"{new.name}: {copied['record']:,} records and {copied['held']:,} state items; the tree is that of the "
             f'newest checkpoint. Write url = "{target}" in [store] and start the host'
         )
+
+
+@command.command()
+@click.argument("store", metavar="[STORE]", required=False)
+@_CONFIG
+@click.option("--force", is_flag=True, help="Do not look whether the copy is there.")
+@json_option
+def reopen(store: str | None, config: Path | None, force: bool, as_json: bool) -> None:
+    """
+    Let hosts serve a store again that `agtp store copy` marked.
+
+    STORE is a URL as in [store] url, which is the default. The command refuses while the copy is there, or cannot be
+    looked at: if a host served the copy, its records are missing here, and both stores would go on from one record.
+
+    \b
+    Examples:
+      agtp store reopen
+      agtp store reopen sqlite:state/agtphost.sqlite3 --json
+    """
+    loaded = require_config(Connection(config=config), "a store")
+    password = _password_of(loaded)
+    try:
+        location = locate_store(loaded.store) if store is None else locate_url(store, password)
+        with _lock_stopped(location, loaded):
+            move = reopen_store(location, password, force=force)
+    except StoreError as error:
+        raise WrongInput(str(error)) from None
+    if as_json:
+        print_json({"store": location.name, **describe_move(move)})
+    else:
+        click.echo(f"{location.name}: hosts can serve it again; start one")
 
 
 @command.command()
@@ -173,6 +213,29 @@ def status(config: Path | None, as_json: bool) -> None:
     print_summary(found)
     for risk in risks:
         print_note(visible_line(f"note: {risk}"))
+
+
+def _password_of(loaded: Config) -> str | None:
+    return None if loaded.store.password is None else loaded.store.password.reveal()
+
+
+@contextmanager
+def _lock_stopped(store: StoreLocation, loaded: Config) -> Iterator[None]:
+    """
+    Keep the host of a configuration, and that of a store's directory, from starting.
+
+    :raises StoreError: one of them runs.
+    """
+    folders = [loaded.host.state_dir.resolve()]
+    if store.file is not None and (beside := store.file.resolve().parent) not in folders and (beside / NAME).exists():
+        folders.append(beside)
+    with ExitStack() as locks:
+        for folder in folders:
+            if folder.is_dir():
+                lock = store.lock(folder)
+                lock.acquire()
+                locks.callback(lock.release)
+        yield
 
 
 def _is_there(store: StoreLocation, server_id: str) -> bool:

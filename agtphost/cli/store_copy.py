@@ -11,6 +11,7 @@ from agtphost.audit import checkpoint
 from agtphost.audit.merkle import Growth, Tree
 from agtphost.cli.failures import Unverified
 from agtphost.cli.progress import show_progress
+from agtphost.cli.store_move import finish_move, new_move, withdraw_move
 from agtphost.stores.copying import PUBLISHED, TABLES, ReadTable, Row, WriteTable
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.row_shapes import SHAPES, check_row
@@ -20,23 +21,38 @@ _RECORD = [column.name for column in SHAPES["record"]]
 _NUMBER, _AUDIT_ID, _SIGNED = (_RECORD.index(name) for name in ("number", "audit_id", "signed"))
 
 
-def copy_store(source: StoreLocation, target: StoreLocation, server_id: str, state_dir: Path) -> dict[str, int]:
+def copy_store(
+    source: StoreLocation, target: StoreLocation, server_id: str, state_dir: Path, *, keep_serving: bool = False
+) -> dict[str, int]:
     """
-    Copy all rows of a store into a new one, which is removed after an error.
+    Copy all rows of a store into a new one, which is removed after an error; then no host can serve the old one.
+
+    The old store is marked before the new one can be seen, and the mark is completed afterwards. If the process dies in
+    between, hosts can serve one of both at most.
 
     :param server_id: the host that the records are of.
     :param state_dir: of the host; it has the numbers of what was published, where a store does not have them.
+    :param keep_serving: whether the old store is left as it is.
     :return: the numbers of copied rows, by table, without the tiles.
     :raises Unverified: the source is damaged: it contradicts its records or its newest checkpoint.
     :raises agtphost.errors.ConfigurationError: the numbers of what was published cannot be read.
+    :raises agtphost.stores.moves.StoreMoved: the source was copied before.
     :raises agtphost.stores.StoreError: the source cannot be read, or the target cannot be written.
     :raises OSError: the file cannot be written.
     """
     if (found := source.identify()) and found == target.identify():
         raise StoreError(f"FROM and TO are the same store, {source.name}; name a database or schema without one in TO")
+    move = None if keep_serving else new_move(target)
+    resumed = None if move is None else source.find_move()
+    if resumed is not None and (resumed.complete or resumed.target != target.url):
+        resumed = None
+    marked = False
     copied: Counter[str] = Counter(dict.fromkeys(TABLES, 0))
     try:
-        with source.read_tables() as read, target.write_tables(server_id) as write:
+        with (
+            source.read_tables(moves=move is not None, resumed=resumed) as read,
+            target.write_tables(server_id) as write,
+        ):
             size, root = _newest_checkpoint(read, source.name)
             growth = Growth(lambda level, number: b"", 0)
             for table in TABLES:
@@ -52,10 +68,19 @@ def copy_store(source: StoreLocation, target: StoreLocation, server_id: str, sta
                 )
             write("tile", ((*place, hashes) for place, hashes in sorted(tiles.items())))
             _copy_numbers(source, read, target, write, state_dir)
+            if move is not None:
+                marked = True
+                read.mark(move)
     except DamagedRow as error:
         raise Unverified(
             f"{source.name}: {error}", "Nothing was copied; `agtp audit verify` names all that differs."
         ) from None
+    except BaseException:
+        if move is not None and marked:
+            withdraw_move(source, target, move)
+        raise
+    if move is not None:
+        finish_move(source, move)
     return dict(copied)
 
 

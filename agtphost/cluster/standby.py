@@ -18,6 +18,7 @@ from twisted.logger import Logger
 
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import LeaseState, describe_clock
+from agtphost.stores.moves import StoreMoved
 from agtphost.stores.rows import StoreError
 from agtphost.vocabulary.times import steady
 
@@ -124,6 +125,7 @@ class Standby:
         Wait until this host has the lease, or :meth:`stop` is called; return whether it has it.
 
         :raises NameInUse: another host with the same name serves.
+        :raises agtphost.stores.moves.StoreMoved: the store was copied to another place.
         """
         self._lease.listen(lambda: self._reactor.callFromThread(self._wake))
         try:
@@ -180,7 +182,7 @@ class Standby:
                 taken=free and not fault and self._lease.take(),
                 clock=describe_clock(self._lease.clock_ahead),
             )
-        except NameInUse:
+        except (NameInUse, StoreMoved):
             raise
         except StoreError as error:
             return Sighting(fault=str(error), summary="the store cannot be reached")

@@ -29,7 +29,8 @@ Where records are kept.
 - :mod:`.ballast`: a file that takes space on the store's disk, to be given back piece by piece when the disk is full
 - :mod:`.wal_checkpoint`: checkpoints the write-ahead log in a thread, so that no commit waits for it
 - :mod:`.snapshot`: a copy of a database that is in use, as it is at one moment
-- :mod:`.copying`: all rows of a store, to move it from one kind of database to another
+- :mod:`.copying`: all rows of a store, to move it from one kind of database to another; :mod:`.moves`: the mark of
+  the store that was copied, and :mod:`.sqlite_move` in a file
 - :mod:`.prefix_lookup`: finds identifiers by their first characters, for commands and for shell completion
 - :mod:`.dry_run_store`: a store as a host would find it, for looking whether it could start: nothing is written
 """

@@ -13,14 +13,17 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from agtphost.stores import upgrade
-from agtphost.stores.connection import connect, open_reader, open_writer
+from agtphost.stores.connection import Connection, connect, open_reader, open_writer
+from agtphost.stores.moves import StoreMove
 from agtphost.stores.row_shapes import COLUMNS, SHAPES
 from agtphost.stores.rows import StoreError
+from agtphost.stores.sqlite_move import put_move, read_move, require_unmoved
 from agtphost.vocabulary.foreign_errors import explain
 
 TABLES = ("chain", "facet", "record", "lifecycle", "reservation", "keyed", "held", "state_change", "checkpoint")
@@ -45,6 +48,34 @@ WriteTable = Callable[[str, Iterable[Row]], None]
 """Appends rows to a table."""
 
 
+class StoreTables:
+    """
+    The tables of a store that is read, and its mark.
+
+    :param read: reads a table.
+    :param mark: commits the mark.
+    """
+
+    def __init__(self, read: ReadTable, mark: Callable[[StoreMove], object]) -> None:
+        self._read = read
+        self._mark = mark
+
+    def __call__(self, table: str) -> Iterator[Row]:
+        return self._read(table)
+
+    def mark(self, move: StoreMove) -> None:
+        """
+        Mark the store as copied to another place, durably; no table can be read afterwards.
+
+        :raises StoreError: the store was not opened for this, or cannot be written.
+        """
+        self._mark(move)
+
+
+KEEP = "; or copy with --keep-serving, which leaves it as it is"
+"""What to do where a store cannot be marked."""
+
+
 def select_all(table: str) -> str:
     """Return the statement that reads a table in the order of its keys."""
     keys = ", ".join(column.name for column in SHAPES[table] if column.key)
@@ -52,21 +83,74 @@ def select_all(table: str) -> str:
 
 
 @contextmanager
-def read_sqlite(path: Path) -> Iterator[ReadTable]:
+def read_sqlite(path: Path, *, moves: bool = False, resumed: StoreMove | None = None) -> Iterator[StoreTables]:
     """
     Read a SQLite store, as it is at one moment.
 
-    :raises StoreError: it is missing, not a store, or of an earlier or later version.
+    :param moves: whether it can be marked at the end: then nothing else writes to it for as long.
+    :param resumed: its mark, if it has one.
+    :raises StoreError: it is missing, not a store, of an earlier or later version, or has another mark.
     """
     if not path.is_file():
         raise StoreError(f"{path} does not exist; name the file of a store")
-    with closing(open_reader(connect, str(path))) as connection:
+    with closing(_open_source(path, moves)) as connection:
         try:
             upgrade.require_latest(connection, str(path))
-            connection.execute("BEGIN")
-            yield lambda table: iter(connection.execute(select_all(table)))
+            connection.execute("BEGIN IMMEDIATE" if moves else "BEGIN")
+            require_unmoved(connection, str(path), resumed)
+            yield StoreTables(
+                lambda table: iter(connection.execute(select_all(table))), partial(_mark, connection, path)
+            )
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path} cannot be read as a store; `agtp audit verify` names what is damaged") from error
+
+
+def _open_source(path: Path, moves: bool) -> Connection:
+    try:
+        return open_writer(connect, str(path)) if moves else open_reader(connect, str(path))
+    except sqlite3.OperationalError as error:
+        raise StoreError(f"{path} cannot be opened: {explain(error)}{KEEP if moves else ''}") from error
+
+
+def _mark(connection: Connection, path: Path, move: StoreMove | None) -> None:
+    """Write or remove the mark of a store, and end the transaction."""
+    try:
+        put_move(connection, move)
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} cannot be marked: {explain(error)}") from error
+
+
+def find_sqlite_move(path: Path) -> StoreMove | None:
+    """
+    Return the mark of a SQLite store; None without one, or without a store.
+
+    :raises StoreError: the file cannot be read.
+    """
+    if not path.is_file():
+        return None
+    try:
+        with closing(open_reader(connect, str(path))) as connection:
+            return read_move(connection)
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{path} cannot be read as a store; `agtp audit verify` names what is damaged") from error
+
+
+def change_sqlite_move(path: Path, seen: StoreMove, move: StoreMove | None) -> bool:
+    """
+    Replace the mark of a SQLite store, or remove it; return whether it had the one that was seen.
+
+    :raises StoreError: the file cannot be written.
+    """
+    with closing(_open_source(path, True)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            found = read_move(connection) == seen
+            if found:
+                _mark(connection, path, move)
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"{path} cannot be marked: {explain(error)}") from error
+    return found
 
 
 @contextmanager

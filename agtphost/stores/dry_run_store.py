@@ -12,6 +12,7 @@ from agtphost.stores.connection import Connect, connect, explain_failure, open_r
 from agtphost.stores.memory import MemoryStore
 from agtphost.stores.rows import CheckpointRow, StoreError
 from agtphost.stores.sqlite import RESTORE, SQLiteStore, expect, open_sqlite, refuse_device
+from agtphost.stores.sqlite_move import require_unmoved
 
 
 class RehearsedStore(SQLiteStore):
@@ -65,7 +66,9 @@ def rehearse_store(path: Path, *, create: bool, aside: Path) -> SQLiteStore | Me
         return MemoryStore()
     try:
         with closing(open_reader(connect, str(path))) as reader:
-            if upgrade.version_of(reader, str(path)) == upgrade.latest():
+            version = upgrade.version_of(reader, str(path))
+            require_unmoved(reader, str(path))
+            if version == upgrade.latest():
                 return RehearsedStore(path)
             copy = aside / path.name
             with closing(sqlite3.connect(copy)) as target:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from agtphost.stores.moves import StoreMove, StoreMoved
 from agtphost.stores.rows import StoreError
 from agtphost.vocabulary import jsontext
 
@@ -75,6 +76,13 @@ class Holder:
     since: str = ""
     """When it took the lease, by the database's clock."""
 
+    move: StoreMove | None = None
+    """
+    Where the store was copied to: then the holder is the command that did so, and its lease never ends.
+
+    Hosts of earlier versions take it for a host that serves, so they do not serve the store either.
+    """
+
     @property
     def place(self) -> str:
         """Machine and state directory."""
@@ -85,11 +93,14 @@ class Holder:
 
     def is_same_host(self, other: Holder) -> bool:
         """Return whether both are one host: the lock of its directory shows that an earlier process is gone."""
-        return (self.name, self.machine, self.directory) == (other.name, other.machine, other.directory)
+        here, there = (self.name, self.machine, self.directory), (other.name, other.machine, other.directory)
+        return here == there and self.move is None and other.move is None
 
     def to_text(self, since: str) -> str:
         """Return the text of column ``holder``."""
         fields = {name: getattr(self, name) for name in ("name", "machine", "directory", "takeover_after")}
+        if self.move is not None:
+            fields |= {"moved_to": self.move.target, "moved_at": self.move.at, "complete": self.move.complete}
         return json.dumps({**fields, "since": since}, ensure_ascii=False)
 
 
@@ -110,7 +121,27 @@ def read_holder(text: str) -> Holder | None:
         machine, _, directory = text.partition(":")
         return Holder(name="", machine=machine, directory=directory, takeover_after=UNKNOWN_LEASE)
     words = {name: str(fields.get(name, "")) for name in ("name", "machine", "directory", "since")}
-    return Holder(**words, takeover_after=_read_lease(fields.get("takeover_after")))
+    return Holder(**words, takeover_after=_read_lease(fields.get("takeover_after")), move=_read_move(fields))
+
+
+def _read_move(fields: Mapping[str, Any]) -> StoreMove | None:
+    if "moved_to" not in fields:
+        return None
+    target, at = str(fields["moved_to"]), str(fields.get("moved_at", ""))
+    return StoreMove(target=target, at=at, complete=fields.get("complete") is not False)
+
+
+def require_unmoved(name: str, holder: Holder | None, resumed: StoreMove | None = None) -> None:
+    """
+    Refuse a store that was copied to another place.
+
+    :param name: the store in messages.
+    :param holder: who has its lease.
+    :param resumed: the mark of a copy that is made again.
+    :raises StoreMoved: it has another mark.
+    """
+    if holder is not None and holder.move is not None and holder.move != resumed:
+        raise StoreMoved(holder.move.explain(name))
 
 
 def _read_lease(value: Any) -> float:

@@ -14,14 +14,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agtphost.stores.moves import describe_move
 from agtphost.stores.rows import StoreError
 from agtphost.stores.state_lock import StateLock
 from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
-    from agtphost.stores.copying import ReadTable, WriteTable
+    from agtphost.stores.copying import StoreTables, WriteTable
     from agtphost.stores.interfaces import IChainStore, ILease, IRecordReader
     from agtphost.stores.lease import Holder, ProcessSighting
+    from agtphost.stores.moves import StoreMove
     from agtphost.stores.prefix_lookup import RecordPreview
 
 Progress = Callable[[int, int], object]
@@ -204,11 +206,44 @@ class StoreLocation:
         """
         raise StoreError(f"{self.name} cannot be copied into a file: {self.backup_hint}")
 
-    def read_tables(self) -> AbstractContextManager[ReadTable]:
+    @property
+    def url(self) -> str:
+        """The URL by which ``[store] url`` names the store, without a password."""
+        raise StoreError(f"{self.name} has no URL")
+
+    def find_move(self) -> StoreMove | None:
+        """
+        Return the mark of a store that was copied to another place; None without a mark, or without a store.
+
+        :raises StoreError: it cannot be read.
+        """
+        return None
+
+    def change_move(self, seen: StoreMove, move: StoreMove | None) -> bool:
+        """
+        Replace the mark of a store, or remove it; return whether it had the one that was seen.
+
+        :raises StoreError: it cannot be written.
+        """
+        return False
+
+    def await_creation(self) -> bool:
+        """
+        Return whether there is a store, after a wait for a command that makes one in this moment.
+
+        :raises StoreError: it cannot be reached.
+        """
+        return self.may_exist()
+
+    def read_tables(
+        self, *, moves: bool = False, resumed: StoreMove | None = None
+    ) -> AbstractContextManager[StoreTables]:
         """
         Return a context in which the rows of all tables are read, as of one moment.
 
-        :raises StoreError: the store cannot be read, or a host on another machine writes to it.
+        :param moves: whether the store can be marked as copied at the end.
+        :param resumed: its mark, if it has one.
+        :raises StoreError: the store cannot be read, a host on another machine writes to it, or it has another mark.
         """
         raise StoreError(f"{self.name} is read by its plugin; use the means that the plugin has for this")
 
@@ -293,10 +328,29 @@ class SQLiteLocation(StoreLocation):
 
         return rehearse_store(self._path, create=create, aside=folder)
 
-    def read_tables(self) -> AbstractContextManager[ReadTable]:
+    @property
+    def url(self) -> str:
+        return f"sqlite:{self._path.absolute()}"
+
+    def describe(self) -> Mapping[str, Any]:
+        return describe_move(self.find_move())
+
+    def find_move(self) -> StoreMove | None:
+        from agtphost.stores.copying import find_sqlite_move
+
+        return find_sqlite_move(self._path)
+
+    def change_move(self, seen: StoreMove, move: StoreMove | None) -> bool:
+        from agtphost.stores.copying import change_sqlite_move
+
+        return change_sqlite_move(self._path, seen, move)
+
+    def read_tables(
+        self, *, moves: bool = False, resumed: StoreMove | None = None
+    ) -> AbstractContextManager[StoreTables]:
         from agtphost.stores.copying import read_sqlite
 
-        return read_sqlite(self._path)
+        return read_sqlite(self._path, moves=moves, resumed=resumed)
 
     def write_tables(self, server_id: str) -> AbstractContextManager[WriteTable]:
         from agtphost.stores.copying import write_sqlite

@@ -23,9 +23,12 @@ TABLE = "sqlite_schema"
 
 _SCHEMA = """
 SELECT type, name, tbl_name, sql FROM sqlite_schema
-WHERE NOT (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat2', 'sqlite_stat3', 'sqlite_stat4'))
+WHERE NOT (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat2', 'sqlite_stat3', 'sqlite_stat4', 'moved'))
 """
-"""All but the tables of ANALYZE, which change how rows are found, and not which. A trigger may have any name."""
+"""
+All but the tables of ANALYZE, which change how rows are found, and not which, and that of a store which was copied to
+another place. A trigger may have any name.
+"""
 
 _IGNORED = re.compile(r"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\])|--[^\n]*|/\*.*?\*/|\s+", re.DOTALL)
 

@@ -41,6 +41,7 @@ from agtphost.stores.rows import (
     StoreError,
 )
 from agtphost.stores.sql_reader import read_checkpoint, read_records, read_tile
+from agtphost.stores.sqlite_move import require_unmoved
 from agtphost.stores.state_rows import read_signed, read_state_changes
 from agtphost.stores.table_interfaces import ITableSource
 from agtphost.stores.table_rows import TableRows
@@ -130,6 +131,7 @@ class SQLiteStore:
         version: int = self._execute("PRAGMA data_version").fetchone()[0]
         moved = version != self._version
         if moved:
+            require_unmoved(self._connection, str(self.path))
             self._facets.forget()
         self._version = version
         return moved
@@ -453,6 +455,7 @@ def open_sqlite(path: Path, *, create: bool, opener: Connect = connect) -> SQLit
     try:
         connection = open_writer(opener, str(path))
         try:
+            require_unmoved(connection, str(path))
             upgrade.bring_up(connection, str(path))
         except BaseException:
             connection.close()

@@ -25,6 +25,9 @@ INDEXED = 11
 APPLICATION = 0x41475450
 """``AGTP``: tells our files from any other SQLite database."""
 
+MOVED = 0x4147544D
+"""``AGTM``: a store that was copied to another place, see :mod:`agtphost.stores.sqlite_move`. It can be read."""
+
 
 def steps() -> list[Traversable]:
     """Return the schema files in the order of their numbers; the first one makes an empty database a store."""
@@ -108,7 +111,7 @@ def version_of(connection: Connection, path: str) -> int:
     """
     application, version = _number(connection, "application_id"), _number(connection, "user_version")
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-    if application != APPLICATION and (tables or application or version):
+    if application not in (APPLICATION, MOVED) and (tables or application or version):
         raise StoreError(f"{path} is a database of another program. Restore ours, or name another file in [store] url.")
     if version > latest():
         raise StoreError(

@@ -85,7 +85,7 @@ def test_there_and_back_every_row_is_the_same(stopped: tuple[Path, Path], tmp_pa
     assert counts == {table: len(found) for table, found in before.items() if table != "tile"}
     assert counts["record"] >= 4 and counts["reservation"] == 3 and counts["held"] and counts["state_change"]
     unchanged = tmp_path / "unchanged.sqlite3"
-    assert agtp("store", "copy", url, f"sqlite:{unchanged}", cwd=config.parent).returncode == 0
+    assert agtp("store", "copy", url, f"sqlite:{unchanged}", "--keep-serving", cwd=config.parent).returncode == 0
     assert rows(unchanged) == before
     set_url(config, url)
     second = work(config)
@@ -105,10 +105,10 @@ def test_there_and_back_every_row_is_the_same(stopped: tuple[Path, Path], tmp_pa
 
 
 def test_the_old_store_is_refused_once_the_new_one_went_on(stopped: tuple[Path, Path], tmp_path: Path) -> None:
-    """The witness has seen more than the old store has."""
+    """The witness has seen more than the old store has, which a copy left as it was."""
     config, file = stopped
     url = url_of(tmp_path)
-    assert agtp("store", "copy", f"sqlite:{file}", url, cwd=config.parent).returncode == 0
+    assert agtp("store", "copy", f"sqlite:{file}", url, "--keep-serving", cwd=config.parent).returncode == 0
     set_url(config, url)
     work(config)
     set_url(config, f"sqlite:{file}")
@@ -158,7 +158,7 @@ def test_what_is_not_copied(stopped: tuple[Path, Path], tmp_path: Path) -> None:
     assert "names no store" in refused(source, "mysql://db/agtp")
     with running(config):
         assert "another host" in refused(source, url)
-    assert agtp("store", "copy", source, url, cwd=config.parent).returncode == 0
+    assert agtp("store", "copy", source, url, "--keep-serving", cwd=config.parent).returncode == 0
     assert "has a store already, of the host 'localhost'" in refused(source, url)
     place = f"{postgres.server().sockets}".replace("/", "%2F")
     spelt = re.sub(r"//(\w+)@(/[^?]*)\?host=[^&]*", rf"//\1@{place}\2?application_name=x", url)
@@ -182,7 +182,7 @@ def test_a_copy_that_was_killed_leaves_no_store(stopped: tuple[Path, Path], tmp_
     """What it left of a file and its log is no part of the next copy."""
     config, file = stopped
     source, new = f"sqlite:{file}", tmp_path / "new.sqlite3"
-    copied = agtp("store", "copy", source, f"sqlite:{new}", cwd=config.parent)
+    copied = agtp("store", "copy", source, f"sqlite:{new}", "--keep-serving", cwd=config.parent)
     assert copied.returncode == 0, copied.stderr
     expected = rows(new)
     new.rename(tmp_path / "new.sqlite3.copying")

@@ -3,53 +3,124 @@
 from __future__ import annotations
 
 import math
+import os
+import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice
 from typing import Final
 
-from agtphost.stores.copying import PUBLISHED, WRITTEN_AT_ONCE, ReadTable, Row, WriteTable, select_all
-from agtphost.stores.lease import SILENT_SECONDS
-from agtphost.stores.postgres.connection import Address, Session, dial
+from agtphost.stores.copying import PUBLISHED, WRITTEN_AT_ONCE, Row, StoreTables, WriteTable, select_all
+from agtphost.stores.lease import LONGEST_LEASE, SILENT_SECONDS, Holder, read_holder, require_unmoved
+from agtphost.stores.moves import StoreMove
+from agtphost.stores.postgres.connection import STATEMENT_SECONDS, Address, Session, dial
 from agtphost.stores.postgres.index_filling import fill_index
 from agtphost.stores.postgres.processes import read_processes
 from agtphost.stores.postgres.rows import INDEX_COLUMNS, RECORD_ROWS
-from agtphost.stores.postgres.schema_files import BEGIN_CREATION, add_store, find_row, require_usable
+from agtphost.stores.postgres.schema_files import BEGIN_CREATION, add_store, find_row, read_row, require_usable
 from agtphost.stores.postgres.statements import PATH_BEGINS
 from agtphost.stores.row_shapes import COLUMNS
 from agtphost.stores.rows import StoreError
+from agtphost.vocabulary import database_url
 
 _RECORD: Final = COLUMNS["record"].split(", ")[:-INDEX_COLUMNS]
 _PATH: Final = _RECORD.index("path")
 _NUMBERS: Final = ("one", "value")
 _INDEX: Final = ("number", "session", "task", "path", "facet")
 
+_MARK: Final = "UPDATE store SET term = term + 1, holder = ?, beat = '9999-01-01T00:00:00Z'"
+"""Keeps the lease from all hosts without an end, and ends that of a host which froze and did not give it up."""
+
+_LIMIT: Final = b"BEGIN; SET LOCAL lock_timeout = %d" % (STATEMENT_SECONDS * 1000)
+
 
 @contextmanager
-def read_postgres(address: Address) -> Iterator[ReadTable]:
+def read_postgres(address: Address, resumed: StoreMove | None) -> Iterator[StoreTables]:
     """
     Read a PostgreSQL store, as it is at one moment; no host can write to it for as long.
 
-    :raises StoreError: it is missing, cannot be used, or a host holds it.
+    :param resumed: its mark, if it has one.
+    :raises StoreError: it is missing, cannot be used, a host holds it, or it has another mark.
     """
+
+    def mark(move: StoreMove) -> None:
+        session.command(b"SET LOCAL synchronous_commit = on")
+        session.execute(_MARK, (_holder_of(move),))
+        if session.command(b"COMMIT").command_status != b"COMMIT":
+            raise StoreError(f"{session.name}: the store could not be marked as copied; try again")
+
     with closing(dial(address, writer=False)) as session:
-        _require_idle(session)
+        _require_idle(session, resumed)
         fill_index(session)
         session.command(b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM store FOR UPDATE NOWAIT")
         # A host may have started while the index was filled.
-        _require_idle(session)
-        yield partial(_read_table, session)
+        _require_idle(session, resumed)
+        yield StoreTables(partial(_read_table, session), mark)
         session.command(b"ROLLBACK")
 
 
-def _require_idle(session: Session) -> None:
+def _holder_of(move: StoreMove) -> str:
+    """Return column ``holder`` with a mark. Hosts of earlier versions take it for a host that serves."""
+    name = f"the copy in {database_url.name_of(move.target)}"
+    holder = Holder(
+        name=name, machine=socket.gethostname(), directory=os.getcwd(), takeover_after=LONGEST_LEASE, move=move
+    )
+    return holder.to_text(move.at)
+
+
+def find_postgres_move(address: Address) -> StoreMove | None:
     """
-    Refuse a store that a host serves, or will serve when the copy has ended.
+    Return the mark of a PostgreSQL store; None without one, or without a store.
+
+    :raises StoreError: it cannot be reached.
+    """
+    with closing(dial(address, writer=False)) as session:
+        row = find_row(session)
+        holder = None if row is None else read_holder(row.holder)
+        return None if holder is None else holder.move
+
+
+def change_postgres_move(address: Address, seen: StoreMove, move: StoreMove | None) -> bool:
+    """
+    Replace the mark of a PostgreSQL store, or remove it; return whether it had the one that was seen.
+
+    :raises StoreError: it cannot be reached, or has no store.
+    """
+    with closing(dial(address, writer=False)) as session:
+        session.command(_LIMIT + b"; SET LOCAL synchronous_commit = on")
+        read_row(session)
+        session.command(b"SELECT 1 FROM store FOR UPDATE")
+        holder = read_holder(read_row(session).holder)
+        found = holder is not None and holder.move == seen
+        if found and move is None:
+            session.execute("UPDATE store SET holder = '', beat = clock_timestamp()")
+        elif found and move is not None:
+            session.execute("UPDATE store SET holder = ?", (_holder_of(move),))
+        if session.command(b"COMMIT").command_status != b"COMMIT":
+            raise StoreError(f"{session.name}: the mark of the store could not be changed; try again")
+    return found
+
+
+def await_creation(address: Address) -> bool:
+    """
+    Wait until no command makes a store in a database, and return whether it has one.
+
+    :raises StoreError: it cannot be reached, or a command takes too long.
+    """
+    with closing(dial(address, writer=True)) as session:
+        session.command(BEGIN_CREATION)
+        return find_row(session) is not None
+
+
+def _require_idle(session: Session, resumed: StoreMove | None) -> None:
+    """
+    Refuse a store that a host serves, or will serve when the copy has ended, and one that was copied.
 
     :raises StoreError: there is one, or the store cannot be used.
     """
     row = require_usable(session)
+    require_unmoved(session.name, read_holder(row.holder), resumed)
     if row.serving is not None:
         raise StoreError(f"{session.name} is in use by {row.serving}; stop that host first")
     if alive := [each for each in read_processes(session) if each.is_alive]:
@@ -103,10 +174,13 @@ def write_postgres(address: Address, server_id: str) -> Iterator[WriteTable]:
                 "a database or schema without one. Nothing was changed"
             )
         yield write
-        session.execute(
+        row = session.execute(
             "UPDATE store SET news = news + 1, (last, issued_at) = "
-            "(SELECT coalesce(max(number), 0), coalesce(max(issued_at), 0) FROM record)"
-        )
+            "(SELECT coalesce(max(number), 0), coalesce(max(issued_at), 0) FROM record) "
+            "WHERE last = 0 AND holder = '' RETURNING one"
+        ).fetchone()
+        if row is None:
+            raise StoreError(f"{session.name}: a host began to serve this store during the copy; nothing was changed")
         if session.command(b"COMMIT").command_status != b"COMMIT":
             raise StoreError(f"{session.name}: the store could not be made, and nothing was changed; try again")
 

@@ -14,7 +14,15 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.stores.interfaces import ILease
-from agtphost.stores.lease import Holder, HostProcess, LeaseState, Superseded, compare_clocks, read_holder
+from agtphost.stores.lease import (
+    Holder,
+    HostProcess,
+    LeaseState,
+    Superseded,
+    compare_clocks,
+    read_holder,
+    require_unmoved,
+)
 from agtphost.stores.postgres.connection import (
     IDLE_SECONDS,
     READING_SECONDS,
@@ -135,9 +143,15 @@ class PostgresLease:
         return self._address.name
 
     def look(self) -> LeaseState:
-        """Return who holds the lease."""
+        """
+        Return who holds the lease.
+
+        :raises agtphost.stores.moves.StoreMoved: the store was copied to another place.
+        """
         with self._lock:
-            return self._look()[0]
+            seen, _ = self._look()
+        require_unmoved(self.name, seen.holder)
+        return seen
 
     def _look(self) -> tuple[LeaseState, str]:
         """Return who holds the lease, and the time of the database as text."""
@@ -150,10 +164,15 @@ class PostgresLease:
         return LeaseState(term, read_holder(text), text, age, beat, last), now
 
     def take(self) -> bool:
-        """Take the lease with a new term, if it is over, or this host's own."""
+        """
+        Take the lease with a new term, if it is over, or this host's own.
+
+        :raises agtphost.stores.moves.StoreMoved: the store was copied to another place.
+        """
         sent = steady()
         with self._lock:
             seen, now = self._look()
+            require_unmoved(self.name, seen.holder)
             mine = seen.holder is not None and seen.holder.is_same_host(self.me)
             if not (mine or seen.is_over):
                 return False
@@ -234,12 +253,15 @@ class PostgresLease:
         :raises DatabaseError: the row cannot be read, or is this host's again, as while the database is being restored.
         """
         if seen is None:
-            seen = self.look()
+            with self._lock:
+                seen, _ = self._look()
             if (seen.term, seen.text) == (self.term, self._held):
                 raise DatabaseError(f"{self.name} had another row in table store a moment ago")
         if seen.term < self.term or (seen.term == self.term and seen.holder is None):
             holder = "no holder" if seen.holder is None else f"the holder {seen.holder}"
             ended = f"was restored to an earlier state: its lease has term {seen.term} and {holder}"
+        elif seen.holder is not None and seen.holder.move is not None:
+            ended = f"was copied to {seen.holder.move.target} on {seen.holder.move.at}"
         else:
             ended = f"was taken over by {seen.holder or 'another host'}, with term {seen.term}"
         error = Superseded(

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from agtphost import extras
 from agtphost.stores.lease import Holder, ProcessSighting, compare_clocks, describe_clock, read_holder
 from agtphost.stores.location import StoreLocation
+from agtphost.stores.moves import describe_move
 from agtphost.stores.rows import StoreError
 from agtphost.vocabulary import database_url
 
 if TYPE_CHECKING:
-    from agtphost.stores.copying import ReadTable, WriteTable
+    from agtphost.stores.copying import StoreTables, WriteTable
     from agtphost.stores.interfaces import IChainStore, ILease, IRecordReader
+    from agtphost.stores.moves import StoreMove
     from agtphost.stores.postgres.connection import Address
     from agtphost.stores.postgres.lease import PostgresLease
     from agtphost.stores.postgres.schema_files import StoreRow
@@ -148,11 +150,37 @@ class PostgresLocation(StoreLocation):
 
         create_store(address, server_id)
 
-    def read_tables(self) -> AbstractContextManager[ReadTable]:
+    @property
+    def url(self) -> str:
+        if database_url.has_password(self._url):
+            raise StoreError(f"{self.name}: leave the password out of the URL; [store] password or PGPASSFILE has it")
+        return self._url
+
+    def find_move(self) -> StoreMove | None:
+        address = self._address()
+        from agtphost.stores.postgres.copying import find_postgres_move
+
+        return find_postgres_move(address)
+
+    def change_move(self, seen: StoreMove, move: StoreMove | None) -> bool:
+        address = self._address()
+        from agtphost.stores.postgres.copying import change_postgres_move
+
+        return change_postgres_move(address, seen, move)
+
+    def await_creation(self) -> bool:
+        address = self._address()
+        from agtphost.stores.postgres.copying import await_creation
+
+        return await_creation(address)
+
+    def read_tables(
+        self, *, moves: bool = False, resumed: StoreMove | None = None
+    ) -> AbstractContextManager[StoreTables]:
         address = self._address()
         from agtphost.stores.postgres.copying import read_postgres
 
-        return read_postgres(address)
+        return read_postgres(address, resumed)
 
     def write_tables(self, server_id: str) -> AbstractContextManager[WriteTable]:
         address = self._address()
@@ -187,12 +215,14 @@ class PostgresLocation(StoreLocation):
         from agtphost.stores.postgres.schema_files import read_state
 
         row, unindexed = read_state(address)
+        holder = read_holder(row.holder)
+        is_moved = holder is not None and holder.move is not None
         return {
             "server_id": row.server_id,
             "schema": row.schema,
             **_describe_holder(row),
             "term": row.term,
-            "seconds_since_write": round(row.age, 1),
+            **({} if is_moved else {"seconds_since_write": round(row.age, 1)}),
             **({"records_without_index": unindexed} if unindexed else {}),
         }
 
@@ -220,8 +250,8 @@ class PostgresLocation(StoreLocation):
 def _describe_holder(row: StoreRow) -> Mapping[str, Any]:
     """Return which host serves, and which one had the lease last, if it did not give it up."""
     serving, holder = row.serving, read_holder(row.holder)
-    if holder is None:
-        return {"serving": None, "holder": None}
+    if holder is None or holder.move is not None:
+        return {"serving": None, "holder": None, **describe_move(None if holder is None else holder.move)}
     return {
         "serving": None if serving is None else serving.name or serving.place,
         "holder": holder.place,

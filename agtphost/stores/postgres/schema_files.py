@@ -74,9 +74,9 @@ class StoreRow(NamedTuple):
 
     @property
     def serving(self) -> Holder | None:
-        """The host that has the lease; None where it was given up, or is over."""
+        """The host that has the lease; None where it was given up, is over, or keeps hosts away from a moved store."""
         holder = read_holder(self.holder)
-        return None if holder is None or self.age > holder.takeover_after else holder
+        return None if holder is None or holder.move is not None or self.age > holder.takeover_after else holder
 
 
 def steps() -> list[Traversable]:

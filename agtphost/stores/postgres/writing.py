@@ -17,6 +17,7 @@ from agtphost.stores.database_check import looked_at
 from agtphost.stores.facet_rows import FacetNumbers
 from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.keyed_digests import sealed_use
+from agtphost.stores.lease import read_holder, require_unmoved
 from agtphost.stores.postgres import statements
 from agtphost.stores.postgres.block_writing import BlockWriting
 from agtphost.stores.postgres.connection import (
@@ -89,7 +90,9 @@ class PostgresStore(BlockWriting):
         """Connect, and check that the database has a store that can be used."""
         session = dial(self._address, writer=True)
         try:
-            require_usable(session, self._server_id)
+            row = require_usable(session, self._server_id)
+            if not self._lease.term:
+                require_unmoved(self.name, read_holder(row.holder))
             require_rights(session)
         except BaseException:
             session.close()
