@@ -382,3 +382,26 @@ def test_client_generators_get_what_they_need(schema: dict[str, Any], more: dict
         found = document["components"]["schemas"][f"BOOK_room_{part}"]["properties"]
         expected = {name: each for name, each in {**schema, **more}.items() if each is not None}
         assert found["n"] == found["deep"]["anyOf"][0] == expected
+
+
+@each_row("value, expected", {"any value": (True, {}), "no value": (False, {"not": {}})}.values(), ids=("any", "none"))
+def test_schemas_that_are_booleans_are_objects_for_client_generators(value: bool, expected: dict[str, Any]) -> None:
+    """``openapi-python-client`` takes no boolean in the place of a schema, and schemars of Rust writes ``true``."""
+    places = {"n": value, "deep": {"anyOf": [value]}, "list": {"type": "array", "items": value}}
+    whole = {"type": "object", "properties": places, "additionalProperties": value}
+    document = exported(endpoint(method="BOOK", input_schema=whole, output_schema=whole)).document
+    for part in ("input", "output"):
+        found = document["components"]["schemas"][f"BOOK_room_{part}"]
+        assert found["properties"]["n"] == found["properties"]["deep"]["anyOf"][0] == expected
+        assert found["properties"]["list"]["items"] == expected
+        assert found["additionalProperties"] is value
+
+
+@each_row("name", ["const", "default", "enum", "examples", "title", "items", "$schema", "properties", "not"])
+def test_a_property_is_a_schema_however_it_is_called(name: str) -> None:
+    """The reference of a property that is called like a keyword leads to a component."""
+    definitions = {"Mode": {"type": "object", "properties": {"slow": {"type": "boolean"}}}}
+    whole = {"type": "object", "properties": {name: {"$ref": "#/$defs/Mode"}}, "$defs": definitions}
+    document = exported(endpoint(method="BOOK", input_schema=whole)).document
+    found = document["components"]["schemas"]["BOOK_room_input"]["properties"]
+    assert found == {name: {"$ref": "#/components/schemas/BOOK_room_input.Mode"}}

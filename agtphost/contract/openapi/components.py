@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from agtphost.contract.schema_keywords import DIALECT, MOVING
+from agtphost.contract.schema_keywords import DIALECT, LIST, MAP, MOVING
 from agtphost.contract.schema_rules import self_contained
 from agtphost.vocabulary import jsontext
 
@@ -35,6 +35,9 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 
 _DEFINITION = re.compile(r"#/(\$defs|definitions)/([^/~%]+)")
 _ITEMS = ("items", "prefixItems")
+_SCHEMAS = LIST | {"items", "not"}
+_ANYTHING: Mapping[str, Any] = {}
+_NOTHING: Mapping[str, Any] = {"not": {}}
 _NAMES = "x-enum-varnames"
 _SLUG = re.compile(r"[^A-Za-z0-9_]+")
 
@@ -232,7 +235,13 @@ class _Moving:
         self._names, self._titled, self._sent = names, titled, sent
 
     def move(self, schema: Any) -> Any:
-        """Return the schema; the same object if nothing changes."""
+        """
+        Return a schema, or a list of them; the same object if nothing changes.
+
+        A boolean becomes an object: openapi-python-client 0.29 refuses a document with a boolean in a schema's place.
+        """
+        if isinstance(schema, bool):
+            return _ANYTHING if schema else _NOTHING
         if isinstance(schema, list):
             items = [self.move(item) for item in schema]
             return items if any(one is not other for one, other in zip(items, schema, strict=True)) else schema
@@ -257,9 +266,18 @@ class _Moving:
                 yield name, value
             elif name == "title" and isinstance(value, str) and not self._titled:
                 continue
+            elif name in MAP and isinstance(value, Mapping):
+                yield name, self.move_each(value)
+            elif name in _SCHEMAS or isinstance(value, Mapping):
+                yield name, self.move(value)
             elif name != "$schema" or value == DIALECT:
                 # An older dialect in a tool's schema has no meaning inside a document that has its own.
-                yield name, self.move(value)
+                yield name, value
+
+    def move_each(self, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return schemas by names, which may be those of keywords; the same object if nothing changes."""
+        moved = {name: self.move(schema) for name, schema in schemas.items()}
+        return schemas if all(moved[name] is schema for name, schema in schemas.items()) else moved
 
     def _reference(self, pointer: str) -> str:
         return f"#/components/schemas/{self._names[pointer.rpartition('/')[2]]}"
@@ -343,7 +361,9 @@ class _Components(_Moving):
             found[component] = self.move(self._schema[place][key])
         if self._within:
             # A reference leads to a place inside a definition.
-            found[self._name] |= {place: self.move(self._schema[place]) for place in PLACES if place in self._schema}
+            found[self._name] |= {
+                place: self.move_each(self._schema[place]) for place in PLACES if place in self._schema
+            }
         return found
 
     def _reference(self, pointer: str) -> str:
