@@ -20,6 +20,7 @@ from agtphost.handlers.function import resolve
 from agtphost.identity.peer import Assurance
 from agtphost.methods.standard.table import STANDARD
 from agtphost.vocabulary.catalog import Catalog
+from tests.rows import each_row
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 
@@ -65,6 +66,38 @@ def test_providers_of_the_samples_are_there_with_their_methods(samples: Mapping[
     assert more("FETCH") == set()
     assert more("CLASSIFY", "MAP") == {"CLASSIFY /", "MAP /semantic"}
     assert more(*STANDARD) == {"EXTRACT /", "CLASSIFY /", "MAP /semantic", "EVALUATE /keywords"}
+
+
+FIELDS = [{"field": "cust_no", "type": "", "description": ""}]
+WEATHER = {"schema": {"type": "object", "properties": {"city": {"type": "string"}}}, "source": "city: Graz"}
+CRITERION = {"name": "text", "member": "text", "keywords": ["on"]}
+
+
+@each_row(
+    "name, sound, wrong",
+    [
+        ("EXTRACT /", WEATHER, [{}, {"source": "x"}, {**WEATHER, "schema": 1}]),
+        ("CLASSIFY /", {"items": ["a"], "taxonomy": ["a"]}, [{}, {"items": ["a"]}, {"items": ["a"], "taxonomy": 1}]),
+        (
+            "MAP /semantic",
+            {"source": FIELDS, "target": FIELDS},
+            [{}, {"source": FIELDS}, {"source": FIELDS, "target": "x"}, {"source": FIELDS, "target": [{}]}],
+        ),
+        (
+            "EVALUATE /keywords",
+            {"target": {"text": "on time"}, "criteria": [CRITERION]},
+            [{}, {"target": "x", "criteria": []}, {"target": {}, "criteria": [{**CRITERION, "keywords": []}]}],
+        ),
+    ],
+)
+def test_providers_say_in_their_schemas_what_they_read(
+    samples: Mapping[str, Endpoint], name: str, sound: dict[str, Any], wrong: list[dict[str, Any]]
+) -> None:
+    """Callers reach ``MAP /semantic`` and ``EVALUATE /keywords`` directly: an input without members was a 500."""
+    endpoints, _ = load_endpoints(ETC / "endpoints", Rules(catalog=Catalog.load(), standard=tuple(STANDARD)))
+    endpoint = next(each for each in endpoints if each.name == name)
+    assert call(endpoint, sound)
+    assert [given for given in wrong if endpoint.input_schema.is_valid(given)] == []
 
 
 def test_the_library(samples: Mapping[str, Endpoint]) -> None:
