@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
 from sys import intern
 from typing import Any, NamedTuple
 
@@ -19,9 +18,12 @@ SHORT = 1_024
 _ABSENT: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateItem:
-    """A state item as it was last committed."""
+class StateItem(NamedTuple):
+    """
+    A state item as it was last committed.
+
+    A named tuple, since a start makes one of each stored item: a frozen dataclass takes 1.5 us longer for each.
+    """
 
     kind: str
     key: str
