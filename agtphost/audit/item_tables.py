@@ -7,7 +7,7 @@ Nothing here goes through all of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,6 +149,42 @@ class ItemTable:
                 self._offer(item)
         self.count(item.owner, 1, item.octets)
         return known
+
+    def fill(self, items: Sequence[StateItem]) -> None:
+        """
+        Insert items of different keys into an empty table, as :meth:`put` would.
+
+        A start does this with all items of the store; 1.5 us of 10 for each are saved by that.
+        """
+        owned, loads, done, state = self.owned, self.loads, self.done, self.holding.state
+        finished = self.holding.finished
+        octets = 0
+        for item in items:
+            owner, size = item.owner, item.octets
+            own = owned.get(owner)
+            if own is None:
+                own = owned[owner] = {}
+                loads[owner] = Load()
+            own[item.key] = item
+            load = loads[owner]
+            load.items += 1
+            load.octets += size
+            octets += size
+            if finished and (finished == ANY or str(item.brief.get(state)) in finished):
+                _add(done, item, 1)
+                self.last_rank += 1
+                self.ranks[item.key] = self.last_rank
+                self._offer(item)
+            elif self.holding.giver:
+                self.count_given(self.giver_of(item.brief), 1, size)
+        self.items.update((item.key, item) for item in items)
+        self.load = Load(len(items), octets)
+        for member in self.holding.indexed:
+            for item in items:
+                place = member, item.brief.get(member)
+                self.found.setdefault(place, {})[item.key] = item
+                if item.key not in self.ranks:
+                    self.found_open[place] += 1
 
     def drop(self, key: str) -> StateItem | None:
         """Remove an item and return it."""

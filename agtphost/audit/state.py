@@ -307,15 +307,19 @@ class StateTable:
 
     def _fill(self, rows: Sequence[ItemRow]) -> None:
         """Put the items of rows into empty tables: as :meth:`apply`, with one sorting of when they expire."""
-        items = []
+        items: list[StateItem] = []
         for kind, those in groupby(rows, key=attrgetter("kind")):
             table = self._table(kind)
-            names = names_at_hand(table.holding)
+            names, made = names_at_hand(table.holding), list[StateItem]()
             for row in those:
                 assert row.value is not None
-                item = item_of(row, row.value, table.holding, None, jsontext.decode_own_kept, names)
-                table.put(item)
-                items.append(item)
+                made.append(item_of(row, row.value, table.holding, None, jsontext.decode_own_kept, names))
+            if table.items or table.load.items or table.evicting:  # Rows of a kind twice, or changes under way.
+                for item in made:
+                    table.put(item)
+            else:
+                table.fill(made)
+            items += made
         self._ends.fill(sorted((item.expires_at, item.kind, item.key) for item in items if item.expires_at is not None))
         for item in items if self._watchers else ():
             self._notify_watchers(item.kind, item.key, item)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agtphost.audit.drafts import Change, Draft, Sealed, StaleChange, StreamEvent
+from agtphost.audit.item_tables import ItemTable
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.audit.writer import Submission
 from agtphost.stores.rows import ItemRow
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.bounds import ItemQuota
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from tests.audit.drafting import ALICE, BOB, draft, group_writer, sqlite_store
 
 
@@ -142,3 +148,42 @@ def test_kinds_are_apart(kind: str) -> None:
     table = StateTable()
     table.apply([ItemRow(kind, "same", b"", 1, None, b'{"k":1}')])
     assert [item.kind for name in ("proposal", "contract") for item in table.all(name)] == [kind]
+
+
+def shape(table: ItemTable) -> dict[str, Any]:
+    """What a table has, and what finds it, in order."""
+    found = {each.name: getattr(table, each.name) for each in fields(table)}
+    found["finished"] = list(table.finished)
+    found["finished_of"] = {owner: list(items) for owner, items in table.finished_of.items()}
+    found["items"] = list(table.items.items())
+    return found
+
+
+def rows_of(holding: ItemQuota) -> list[ItemRow]:
+    """Items of one kind: of two owners, finished and not, with and without what they are found by."""
+    states = ["going on", None, *sorted(map(str, holding.finished))]
+    rows = []
+    for number in range(24):
+        value: dict[str, Any] = {
+            name: f"{name} {number % 3}" for name in (*holding.indexed, *holding.brief) if number % 4
+        }
+        value[holding.state or "other"] = states[number % len(states)]
+        owner = bytes.fromhex((ALICE, BOB)[number % 2])
+        ends = None if number % 3 else 5_000 + number
+        rows.append(ItemRow(holding.kind, f"k{number:02}", owner, 1, ends, jsontext.encode(value)))
+    return rows
+
+
+@pytest.mark.parametrize("kind", sorted(ITEM_KINDS))
+def test_items_of_a_start_are_found_as_those_that_are_put_one_by_one(kind: str) -> None:
+    """Whatever their kind is indexed by, ends with, or counts for whom: a start only takes fewer steps."""
+    rows = rows_of(ITEM_KINDS[kind])
+    at_once, one_by_one = StateTable(now=lambda: 0.0), StateTable(now=lambda: 0.0)
+    at_once.replace(rows)
+    one_by_one.apply(rows)
+    assert shape(at_once._tables[kind]) == shape(one_by_one._tables[kind])
+    assert shape(at_once._tables[kind])["items"], "the control: there is something to compare"
+    for table in (at_once, one_by_one):
+        table.apply([row._replace(value=None) for row in rows])
+    assert shape(at_once._tables[kind]) == shape(one_by_one._tables[kind])
+    assert not at_once._tables[kind].loads
