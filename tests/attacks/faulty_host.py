@@ -12,7 +12,13 @@ from typing import Any
 
 from twisted.scripts.twistd import run
 
+from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.dispatcher import Dispatcher
+from agtphost.dispatch.gate_cache import GateChain
+from agtphost.dispatch.gates.approval import ApprovalGate
+from agtphost.dispatch.gates.identity import CallerGate, ConnectionGate
+from agtphost.dispatch.rights import Rights
+from agtphost.http.clients import HttpClients
 
 refuse = Dispatcher.refuse
 
@@ -67,11 +73,78 @@ def make_failing() -> None:
     Dispatcher.dispatch, Dispatcher.refuse = failing, owing  # type: ignore[method-assign, assignment]
 
 
+def make_unconditional() -> None:
+    """Gates never ask again whether a caller is the agent that it was, and may still call."""
+    for gate in (ConnectionGate, CallerGate):
+        gate.conditions = lambda self, exchange: ()  # type: ignore[method-assign]
+
+
+def make_stale() -> None:
+    """The gates of the first configuration stay, with all that they have kept."""
+    first: list[GateChain] = []
+    create = GateChain.__init__
+
+    def find(cls: type[GateChain], *given: Any, **named: Any) -> GateChain:
+        return first[0] if first else object.__new__(cls)
+
+    def reuse(self: GateChain, *given: Any, **named: Any) -> None:
+        if not first:
+            create(self, *given, **named)
+            first.append(self)
+
+    GateChain.__new__ = find  # type: ignore[method-assign, assignment]
+    GateChain.__init__ = reuse  # type: ignore[method-assign]
+
+
+def make_unrevoked() -> None:
+    """The same, and which certificates were revoked is not asked again."""
+    make_stale()
+    ConnectionGate.conditions = lambda self, exchange: ()  # type: ignore[method-assign]
+
+
+def make_trusting() -> None:
+    """The tokens of the first configuration stay, at each surface."""
+    first: dict[str, Any] = {}
+    create = HttpClients.__init__
+
+    def reuse(self: HttpClients, surface: str, **named: Any) -> None:
+        create(self, surface, **named)
+        self._known = first.setdefault(surface, self._known)
+
+    HttpClients.__init__ = reuse  # type: ignore[method-assign]
+
+
+def make_approving() -> None:
+    """What was approved once is not held again."""
+    ApprovalGate.conditions = lambda self, exchange: ()  # type: ignore[method-assign]
+
+
+def make_lasting() -> None:
+    """Neither grants nor approvals end."""
+    find, state = Rights.narrowing_of, Approvals.state
+
+    def keep(self: Rights, agent_id: str) -> Any:
+        kept = self._narrowed.get(agent_id)
+        return find(self, agent_id) if kept is None else kept[1]
+
+    def stay(self: Approvals, item: Any) -> str:
+        found = state(self, item)
+        return "approved" if found == "expired" and item.value["decision"] is not None else found
+
+    Rights.narrowing_of, Approvals.state = keep, stay  # type: ignore[method-assign]
+
+
 FAULTS = {
     "standing": make_standing,
     "remembering": make_remembering,
     "scribbling": make_scribbling,
     "failing": make_failing,
+    "unconditional": make_unconditional,
+    "stale": make_stale,
+    "unrevoked": make_unrevoked,
+    "trusting": make_trusting,
+    "approving": make_approving,
+    "lasting": make_lasting,
 }
 
 if __name__ == "__main__":

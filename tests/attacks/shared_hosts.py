@@ -24,6 +24,7 @@ from tests.attacks.catalogue import (
     earlier,
     headers,
     held,
+    kept_verdicts,
     parsers,
     people,
     quic,
@@ -69,7 +70,7 @@ HOSTS: dict[str, tuple[Configure, ...]] = {
     "with the standard methods": (computing.with_methods,),
     "with a server that does as it is told": (upstreams.shared, earlier.with_bindings, headers.with_collections),
     "with two providers": (ways.with_ways,),
-    "filled by one": (held.needs_approval, crowds.few_keys, held.few_keys),
+    "filled by one": (held.needs_approval, crowds.few_keys, held.few_keys, kept_verdicts.with_surfaces),
     "filled by many": (crowds.crowd,),
 }
 """The hosts of the shortened run, and how each is configured."""
@@ -120,6 +121,7 @@ COSTLY = frozenset(
         "garbage-flood",
         "half-handshakes",
         "idle-crowd",
+        "kept-verdicts",
         "random-agent-ids",
         "rollback",
         "searches-of-one",
