@@ -33,7 +33,7 @@ from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.handler_wait import as_deferred, continue_coroutine, limit_time, refuse_late
 from agtphost.dispatch.in_flight import InFlightWork
 from agtphost.dispatch.interfaces import IDispatcher, IGate
-from agtphost.dispatch.invocation import Interim, Invocation
+from agtphost.dispatch.invocation import Interim
 from agtphost.dispatch.outcome import Outcome
 from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
 from agtphost.dispatch.required_agents import after_handler, refuse_stopped_call
@@ -45,7 +45,7 @@ from agtphost.dispatch.tracing import Tracer
 from agtphost.dispatch.violations import log_unbelieved
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, require_plain_answer
-from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
+from agtphost.handlers.context import EndpointError, EndpointResponse
 from agtphost.handlers.deadlines import Deadlines
 from agtphost.handlers.function_check import advice_on
 from agtphost.handlers.log_context import CALL
@@ -276,13 +276,14 @@ class Dispatcher:
         """
         binding: Binding = exchange.binding  # type: ignore[assignment]
         seconds = binding.timeout or self._timeout
+        deadline = self._clock.seconds() + seconds
         handler: Any = binding.handler if exchange.handler is None else exchange.handler
         built_in = IBuiltInHandler.providedBy(handler)
         try:
             if built_in:
-                context: Any = handler_view.wide_context(self, exchange, self._clock.seconds() + seconds, interim)
+                context: Any = handler_view.wide_context(self, exchange, deadline, interim)
             else:
-                context = self._context(exchange, handler, seconds, interim)
+                context = handler_view.narrow_context(self, exchange, handler, deadline, interim)
             answer = handler.handle(context)
             if binding.weight == COMPUTE or type(answer) is Computation:
                 answer = run_computations(exchange, answer, self._compute, self._clock)
@@ -333,33 +334,6 @@ class Dispatcher:
         """
         leaving = None if binding.state_changing or exchange.peer.depth else exchange.peer.leaving
         return leaving if self._running is None else self._running.entry_for(exchange, leaving)
-
-    def _context(self, exchange: Exchange, handler: Any, seconds: float, interim: Interim | None) -> EndpointContext:
-        """Return the context that an operator's code gets."""
-        invocation = Invocation(self, exchange, interim)
-        if exchange.unseen:
-            exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
-        if handler.kind == "composition":
-            invocation.announce(handler.steps)
-        return EndpointContext(
-            input=exchange.input,
-            method=exchange.method,
-            path=exchange.path,
-            path_parameters=exchange.path_parameters,
-            caller=exchange.caller,
-            assurance=exchange.assurance,
-            acting_principal=exchange.acting_principal,
-            scopes=exchange.scopes,
-            agent=exchange.agent,
-            session_id=exchange.session_id,
-            task_id=exchange.task_id,
-            request_id=exchange.request_id,
-            idempotency_key=exchange.idempotency_key,
-            forwarded=exchange.peer.forwarded,
-            deadline=self._clock.seconds() + seconds,
-            emit=invocation.emit,
-            invoke=invocation.invoke,
-        )
 
     async def send_interim(self, exchange: Exchange, event: Mapping[str, Any], interim: Interim) -> None:
         """

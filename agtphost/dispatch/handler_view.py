@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Dispatches, Interim, Invocation
 from agtphost.handlers.built_in import BuiltInContext
+from agtphost.handlers.context import EndpointContext
 
 
 def shown_to_handler(by: Dispatches, exchange: Exchange, interim: Interim | None) -> tuple[Exchange, Invocation]:
@@ -47,4 +50,38 @@ def wide_context(by: Dispatches, exchange: Exchange, deadline: float, interim: I
         admits=invocation.admits,
         authority=invocation.authority,
         invocation=invocation,
+    )
+
+
+def narrow_context(
+    by: Dispatches, exchange: Exchange, handler: Any, deadline: float, interim: Interim | None
+) -> EndpointContext:
+    """
+    Return the context that an operator's code gets.
+
+    :param deadline: in seconds of the host's clock.
+    """
+    invocation = Invocation(by, exchange, interim)
+    if exchange.unseen:
+        exchange, invocation = shown_to_handler(by, exchange, interim)
+    if handler.kind == "composition":
+        invocation.announce(handler.steps)
+    return EndpointContext(
+        input=exchange.input,
+        method=exchange.method,
+        path=exchange.path,
+        path_parameters=exchange.path_parameters,
+        caller=exchange.caller,
+        assurance=exchange.assurance,
+        acting_principal=exchange.acting_principal,
+        scopes=exchange.scopes,
+        agent=exchange.agent,
+        session_id=exchange.session_id,
+        task_id=exchange.task_id,
+        request_id=exchange.request_id,
+        idempotency_key=exchange.idempotency_key,
+        forwarded=exchange.peer.forwarded,
+        deadline=deadline,
+        emit=invocation.emit,
+        invoke=invocation.invoke,
     )
