@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.given_values import copy_given
 from agtphost.dispatch.invocation import Dispatches, Interim, Invocation
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.handlers.context import EndpointContext
@@ -57,7 +58,7 @@ def narrow_context(
     by: Dispatches, exchange: Exchange, handler: Any, deadline: float, interim: Interim | None
 ) -> EndpointContext:
     """
-    Return the context that an operator's code gets.
+    Return the context that an operator's code gets. What it changes in it is changed for no one else.
 
     :param deadline: in seconds of the host's clock.
     """
@@ -66,11 +67,12 @@ def narrow_context(
         exchange, invocation = shown_to_handler(by, exchange, interim)
     if handler.kind == "composition":
         invocation.announce(handler.steps)
+    named, forwarded = exchange.path_parameters, exchange.peer.forwarded
     return EndpointContext(
-        input=exchange.input,
+        input=copy_given(exchange.input),
         method=exchange.method,
         path=exchange.path,
-        path_parameters=exchange.path_parameters,
+        path_parameters=copy_given(named) if named else named,
         caller=exchange.caller,
         assurance=exchange.assurance,
         acting_principal=exchange.acting_principal,
@@ -80,7 +82,7 @@ def narrow_context(
         task_id=exchange.task_id,
         request_id=exchange.request_id,
         idempotency_key=exchange.idempotency_key,
-        forwarded=exchange.peer.forwarded,
+        forwarded=copy_given(forwarded) if forwarded else forwarded,
         deadline=deadline,
         emit=invocation.emit,
         invoke=invocation.invoke,

@@ -7,7 +7,7 @@ change that takes fewer calls lowers its bound. Functions of Python and built-in
 
 from __future__ import annotations
 
-FUNCTION_CALL = 394
+FUNCTION_CALL = 397
 """A registered function over AGTP, from the octets of the request to those of the answer, signed and stored."""
 
 TOOL_CALL = 454
@@ -22,7 +22,7 @@ GATEWAY_TOOL_CALL = 842
 FRONT_TOOL_CALL = {False: 986, True: 1_088}
 """The same eight through the MCP front, by whether they are in sessions of the handshake era."""
 
-HTTP_CALL = {"a call": 310, "a tool": 406}
+HTTP_CALL = {"a call": 311, "a tool": 407}
 """
 Functions of Python alone, without built-in ones, of a registered function: through the gateway, and by ``tools/call``
 through the MCP front. Both are signed and stored.

@@ -13,6 +13,7 @@ from zope.interface import implementer
 
 from agtphost.dispatch.call_view import CallView
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.given_values import copy_given
 from agtphost.dispatch.handler_wait import limit_time
 from agtphost.dispatch.interfaces import IGate, IOperatorGate
 from agtphost.errors import Refusal
@@ -33,7 +34,7 @@ def view(exchange: Exchange) -> CallView:
     return CallView(
         method=exchange.method,
         path=exchange.path,
-        path_parameters=exchange.path_parameters,
+        path_parameters=copy_given(exchange.path_parameters),
         caller=exchange.caller,
         assurance=exchange.assurance,
         acting_principal=exchange.acting_principal,
@@ -42,7 +43,7 @@ def view(exchange: Exchange) -> CallView:
         session_id=exchange.session_id,
         task_id=exchange.task_id,
         request_id=exchange.request_id,
-        input=exchange.input,
+        input=copy_given(exchange.input),
         address=exchange.peer.address,
         name="" if exchange.binding is None else exchange.binding.name,
     )
