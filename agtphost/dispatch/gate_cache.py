@@ -46,7 +46,7 @@ FRAMING, BODY = "framing", "body"
 _named = attrgetter("agent_id", "task_id", "session_id", "request_id", "idempotency_key")
 """What the former writes."""
 
-_OWN = ("request", "peer", "now", "call", "place", "stored", "unpaid")
+_OWN = ("request", "peer", "now", "waited", "call", "place", "stored", "unpaid")
 """Members that differ for each request."""
 
 _MEMBERS = tuple(name for name in Exchange.__slots__ if name not in _OWN)

@@ -22,7 +22,7 @@ class ListeningRequests(Service):
     name = "listening requests"
 
     def __init__(self, clock: IReactorTime) -> None:
-        self._clock = clock
+        self.clock = clock
         self.rights = RightsListeners(clock)
         """The registry of requests that end when the rights of their agent change."""
 
@@ -39,7 +39,7 @@ class ListeningRequests(Service):
         if self._stopped:
             return WaitEnd.HOST_STOPPING
         end: Deferred[WaitEnd] = Deferred() if news is None else news
-        timer = self._clock.callLater(seconds, end.callback, WaitEnd.TIME_UP)
+        timer = self.clock.callLater(seconds, end.callback, WaitEnd.TIME_UP)
         self._ends.add(end)
         try:
             return await end

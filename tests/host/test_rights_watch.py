@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from agtphost.dispatch.gates.reinstatement import MOST_WAITING
+from agtphost.dispatch.gates.reinstatement import MOST_WAITING, MOST_WAITING_IN_ALL
 from agtphost.host.rights_watch import LONGEST_WAIT, RightsWatch
 from agtphost.identity.peer import Assurance
 from agtphost.testing import Answer, MemoryHost
@@ -240,6 +240,38 @@ def test_few_requests_of_a_suspended_agent_wait(watched: Watched) -> None:
     assert answer.reason == "agent-suspended"
     stranger = watched.host.call("EXECUTE", "/", LISTEN, headers={**patient, "Agent-ID": watched.clerk.agent_id})
     assert stranger.status in (401, 503) and "preference-applied" not in stranger.headers
+
+
+def test_few_requests_of_all_suspended_agents_wait(watched: Watched) -> None:
+    """Beyond the bound of the host each is refused immediately; once one has left, the next one waits."""
+    host, patient = watched.host, {"Prefer": "wait=60"}
+    agents = [host.agent(f"agent-{number}") for number in range(MOST_WAITING_IN_ALL // MOST_WAITING + 1)]
+    *many, last = agents
+    for each in agents:
+        watched.suspend(each)
+    connections = [(each, host.connect(each)) for each in many for _ in range(MOST_WAITING)]
+    for agent, connection in connections:
+        watched.listen(agent, headers=patient, connection=connection)
+    answer = host.call("EXECUTE", "/", LISTEN, caller=last, headers=patient)
+    assert (answer.reason, answer.headers.get("preference-applied")) == ("agent-suspended", None)
+    connections[0][1].close()
+    host.clock.settle()
+    watched.listen(last, headers=patient, connection=host.connect(last))
+
+
+def test_the_wait_of_a_refusal_is_no_latency(watched: Watched) -> None:
+    """Watchers of records (metrics, access log, page) see the time of the call without the wait that it asked for."""
+    seen: list[tuple[str, float | None]] = []
+    watched.host.core.services.evidence.ledger.watch(
+        lambda group: seen.extend((each.reason, each.seconds) for each in group.records)
+    )
+    watched.suspend(watched.clerk)
+    held = watched.listen(watched.clerk, headers={"Prefer": "wait=60"})
+    watched.host.set_clock(LONGEST_WAIT)  # Of a host in memory, latencies follow the system's clock.
+    watched.host.advance(LONGEST_WAIT)
+    assert held.called
+    ((reason, seconds),) = [each for each in seen if each[0]]
+    assert reason == "agent-suspended" and seconds is not None and seconds < LONGEST_WAIT / 2
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ Keep back the refusal of a suspended agent that asked for that, until it is rein
 A bridge has to announce to its clients that the agent may call again, and only its own requests get an answer. With
 ``Prefer: wait=60`` (RFC 7240 section 4.3) the refusal comes once the agent's state has changed, or after that time, and
 names the preference in ``Preference-Applied``. It stays a refusal: what the agent may call then, all gates decide about
-its next request.
+its next request. The wait is not part of the call's latency: the caller asked for it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ LONGEST_WAIT = 60
 
 MOST_WAITING = 16
 """Requests of one agent that wait; further ones are refused immediately."""
+
+MOST_WAITING_IN_ALL = 512
+"""Requests of all agents that wait, a twentieth of the connections that a host has by default; the rest as above."""
 
 _WAIT = re.compile(r"wait=([1-9][0-9]{0,17})", re.ASCII)
 
@@ -68,6 +71,8 @@ class PatientCallerGate(CallerGate):
             return 0
         if peer.depth or peer.transport != "agtp" or self._waiting[caller.agent_id] >= MOST_WAITING:
             return 0
+        if self._waiting.total() >= MOST_WAITING_IN_ALL:
+            return 0
         asked = _WAIT.fullmatch(exchange.request.headers.get("prefer") or "")
         return min(int(asked[1]), LONGEST_WAIT) if asked is not None else 0
 
@@ -78,7 +83,7 @@ class PatientCallerGate(CallerGate):
         :raises StoppedAgent: always.
         """
         agent_id, leaving = exchange.caller.agent_id, exchange.peer.leaving  # type: ignore[union-attr]
-        news = self._listening.rights.add(agent_id, exchange.assurance)
+        news, clock = self._listening.rights.add(agent_id, exchange.assurance), self._listening.clock
 
         def leave() -> None:
             if not news.called:
@@ -86,9 +91,11 @@ class PatientCallerGate(CallerGate):
 
         self._waiting[agent_id] += 1
         leaving.add(leave)
+        began = clock.seconds()
         try:
             await self._listening.wait(seconds, news)
         finally:
+            exchange.waited += clock.seconds() - began
             leaving.discard(leave)
             self._listening.rights.remove(agent_id, news)
             self._waiting[agent_id] -= 1
