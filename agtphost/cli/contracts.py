@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from agtphost.cli.exchange import ask, entries_of, result_of
+from agtphost.cli.failures import HostRefused
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import Connection, host_options, wide_option
 from agtphost.cli.output import Column, print_answer, print_entries, print_json, visible
@@ -16,7 +17,7 @@ from agtphost.cli.target import resolve
 
 @click.group(cls=VerbGroup)
 def command() -> None:
-    """List, revoke and sweep negotiated contracts; decide about proposals."""
+    """List, show, revoke and sweep negotiated contracts; decide about proposals."""
 
 
 @command.command()
@@ -44,6 +45,28 @@ def ls(where: Connection, as_json: bool) -> None:
         "AGENT": _agent,
     }
     print_entries(listed, columns, as_json)
+
+
+@command.command()
+@click.argument("synthesis_id", metavar="SYNTHESIS_ID")
+@host_options
+def show(synthesis_id: str, where: Connection, as_json: bool) -> None:
+    """
+    Show a contract in force.
+
+    SYNTHESIS_ID is that of `agtp contracts ls`, or its first characters.
+
+    \b
+    Example:
+      agtp contracts show 3f0c... --as buyer
+    """
+    listed = entries_of(ask(resolve(where), "DISCOVER", "/contracts").json(), "contracts")
+    start = synthesis_id.removesuffix("...")
+    found = [entry for entry in listed if start and str(entry.get("synthesis_id", "")).startswith(start)]
+    if len(found) != 1:
+        what = f"{len(found)} contracts begin with" if found else "this caller has no contract"
+        raise HostRefused(f"{what} {synthesis_id[:64]!r}", "`agtp contracts ls` lists those in force.")
+    print_answer(found[0], as_json)
 
 
 def _agent(entry: Mapping[str, Any]) -> str:

@@ -11,12 +11,13 @@ import click
 from agtphost.cli.options import HOST_TOML
 
 SHARED_VERBS: Mapping[str, Sequence[str]] = {
-    "list": ("list", "ls"),
-    "ls": ("list", "ls"),
-    "create": ("create", "new", "issue"),
-    "show": ("show", "get"),
+    "list": ("list", "ls", "history"),
+    "ls": ("list", "ls", "history"),
+    "create": ("create", "new", "issue", "add", "init", "connect"),
+    "show": ("show", "get", "status", "verify"),
+    "revoke": ("revoke", "remove", "withdraw", "disconnect"),
 }
-"""The verbs that may be typed in every group, and the names that a command of that meaning can have there."""
+"""The verbs that may be typed in every group, and the names of a command of that meaning there, the closest first."""
 
 _ENDING = ("remove", "revoke", "deactivate", "disconnect", "withdraw")
 
@@ -29,8 +30,23 @@ MEANT: Mapping[str, Sequence[str]] = {
     "query": ("search",),
     "accept": ("approve",),
     "deny": ("reject",),
+    "list": ("search", "status"),
+    "allow": ("approve",),
+    "decide": ("approve",),
 }
-"""What words of other programs mean here, which are close to none of our names."""
+"""What words of other programs and groups mean here, which are close to none of our names."""
+
+ELSEWHERE: Mapping[str, Sequence[str]] = {
+    "allow": ("agtp agent allow",),
+    "limit": ("agtp agent limit",),
+    "revoke": ("agtp agent limit", "agtp agent revoke"),
+    "decide": ("agtp approvals decide", "agtp contracts decide"),
+    "tools allow": ("agtp agent allow",),
+    "tools create": ("agtp upstream add", "agtp endpoint create"),
+    "contracts create": ("agtp propose",),
+    "key revoke": ("rotate",),
+}
+"""Shared verbs that make no sense in a group, or in one by its name, and the commands that may be meant."""
 
 CONFIG = "agtphost.cli.groups.config"
 """Key of a click context's ``meta`` with the value of ``--config`` in front of a command."""
@@ -89,9 +105,8 @@ class VerbGroup(SuggestingGroup):
         return None if found is None else take_config(found)
 
     def _meant_by(self, verb: str) -> list[click.Command]:
-        """Return the command of a shared verb; none if the group has none or several of that meaning."""
-        found = [self.commands[name] for name in SHARED_VERBS.get(verb, ()) if name in self.commands]
-        return found if len(found) == 1 else []
+        """Return the command of a shared verb; none if the group has none of that meaning."""
+        return [self.commands[name] for name in SHARED_VERBS.get(verb, ()) if name in self.commands][:1]
 
     def verb_of(self, name: str) -> str:
         """Return the shared verb of a command, or its name if it has none."""
@@ -103,8 +118,9 @@ class VerbGroup(SuggestingGroup):
     def find_near(self, ctx: click.Context, word: str) -> list[str]:
         """Return names and shared verbs that mean the same as an unknown one, or else those that are close to it."""
         known = {*self.list_commands(ctx), *(verb for verb in SHARED_VERBS if self._meant_by(verb))}
-        meant = [name for name in MEANT.get(word, ()) if name in known]
-        return meant or difflib.get_close_matches(word, sorted(known))
+        by_group = ELSEWHERE.get(f"{ctx.info_name} {word}", ())
+        meant = [] if by_group else [name for name in MEANT.get(word, ()) if name in self.commands]
+        return meant or [*(by_group or ELSEWHERE.get(word, ()))] or difflib.get_close_matches(word, sorted(known))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, each by its shared verb and then by its other name."""

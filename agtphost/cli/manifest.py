@@ -36,7 +36,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("uri", metavar="URI")
+@click.argument("uri", metavar="[URI]", default="-")
 @click.option(
     "--issuer",
     "issuers",
@@ -51,12 +51,12 @@ def show(uri: str, issuers: tuple[Path, ...], whole: bool, where: Connection, as
     """
     Show the manifest of a server.
 
-    URI is agtp://HOST[:PORT], or - for the configured host. The signature is verified if a key is known. If it is
-    missing or wrong, a warning is printed, and the manifest is still shown.
+    URI is agtp://HOST[:PORT]; without it, or as -, it is the configured host. The signature is verified if a key is
+    known. If it is missing or wrong, a warning is printed, and the manifest is still shown.
 
     \b
     Examples:
-      agtp manifest show -
+      agtp manifest show
       agtp manifest show agtp://agents.example.com --issuer signing.pub
       agtp manifest show - --document > manifest.json
     """

@@ -24,7 +24,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "reload": ("Make a running host apply its changed configuration.", "reload"),
         "status": ("Show the state of a host, and why it is not ready.", "status"),
         "page": ("Get a sign-in link to the operators' page.", "page"),
-        "upstream": ("List, add and remove upstream servers.", "upstream.commands"),
+        "upstream": ("List, show, add and remove upstream servers.", "upstream.commands"),
         "store": ("Create, copy, upgrade and show a host's store in a database.", "store"),
         "cluster": ("Show the hosts that share a store.", "cluster"),
         "backup": ("Back up a host, also while it runs.", "backup.commands"),
@@ -32,11 +32,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Call": {
         "call": ("Send one request and show the answer.", "call"),
-        "tools": ("List, call and approve hosted tools.", "tools"),
+        "tools": ("List, show, call and approve hosted tools.", "tools"),
         "can": ("Ask whether an agent may make a call.", "can"),
         "explain": ("Explain a decision about a call.", "explain"),
         "propose": ("Propose an endpoint that a host does not have.", "propose"),
-        "contracts": ("List, revoke and sweep negotiated contracts.", "contracts"),
+        "contracts": ("List, show, revoke and sweep negotiated contracts.", "contracts"),
         "resolve": ("Show what a URI addresses, verified.", "resolve"),
         "methods": ("Show the methods of the drafts, or those of a host.", "methods"),
         "registry": ("Find agents by their cards, call them, and register more.", "registry.commands"),
@@ -54,10 +54,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Evidence and keys": {
         "audit": ("Search, count, verify and export records.", "audit.commands"),
         "key": ("Create, show and rotate signing keys.", "key.commands"),
-        "cert": ("Issue, show, renew and revoke certificates.", "cert.commands"),
+        "cert": ("Issue, list, show, renew and revoke certificates.", "cert.commands"),
     },
     "Build and publish": {
-        "endpoint": ("Create endpoints of your own.", "endpoint.commands"),
+        "endpoint": ("List and create endpoints of your own.", "endpoint.commands"),
         "openapi": ("Import and export OpenAPI documents.", "openapi"),
         "agis": ("Check and convert AGIS documents.", "agis"),
         "catalog": ("Show, compare, check, fetch and pin method catalogs.", "catalog.commands"),
@@ -176,15 +176,22 @@ class LazyGroup(SuggestingGroup):
                 formatter.write_dl([(name, summary) for name, (summary, _) in commands.items()], col_max=16)
 
     def find_near(self, ctx: click.Context, word: str) -> list[str]:
-        """Return close names, and commands of groups that have exactly this name."""
-        return [*difflib.get_close_matches(word, COMMANDS), *self._of_groups(ctx, word)][:5]
+        """Return commands of groups that have exactly this name, those of agents first, or else close names."""
+        found = sorted(self._of_groups(ctx, word), key=lambda name: not name.startswith("agent "))
+        return found[:5] or difflib.get_close_matches(word, COMMANDS)
 
     def _of_groups(self, ctx: click.Context, name: str) -> Iterator[str]:
-        """Yield the commands of groups with a name, such as ``audit verify`` for ``verify``."""
+        """Yield the commands of groups with a name, such as ``audit verify`` for ``verify``; shared verbs last."""
+        by_verb = []
         for group in COMMANDS:
             command = None if platforms.lacks_host() and group in HOST_COMMANDS else self.get_command(ctx, group)
-            if isinstance(command, click.Group) and command.get_command(ctx, name) is not None:
+            if not isinstance(command, click.Group) or command.get_command(ctx, name) is None:
+                continue
+            if name in command.commands:
                 yield f"{group} {name}"
+            else:
+                by_verb.append(f"{group} {name}")
+        yield from by_verb
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:

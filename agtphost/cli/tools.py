@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import difflib
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +25,15 @@ from agtphost.cli.exchange import (
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import Connection, RequestOptions, host_options, request_options
-from agtphost.cli.output import print_document, print_json, print_note, print_table, visible, visible_line
+from agtphost.cli.output import (
+    print_document,
+    print_json,
+    print_note,
+    print_summary,
+    print_table,
+    visible,
+    visible_line,
+)
 from agtphost.cli.target import Target, resolve
 from agtphost.client.tools import execute, execute_listed, payload_type_of
 from agtphost.vocabulary.media_types import MCP_TOOLS
@@ -34,6 +45,11 @@ if TYPE_CHECKING:
 
 APPROVE = "mcp.tools.approve"
 LONGEST_SUMMARY = 70
+MOST_NEAR = 3
+"""Names that are suggested."""
+
+EXAMPLES: Mapping[str, str] = {"integer": "1", "number": "1", "boolean": "true", "array": "[]", "object": "{}"}
+"""A value of each JSON type that is no text, as it is typed after ``name=``."""
 
 NO_SUCH_TOOL = (
     Reason.UNKNOWN_TOOL,
@@ -46,7 +62,7 @@ NO_SUCH_TOOL = (
 
 @click.group(cls=VerbGroup)
 def command() -> None:
-    """List, call and approve the tools of a host's MCP servers, A2A agents, ACP servers and plugins."""
+    """List, show, call and approve the tools of a host's MCP servers, A2A agents, ACP servers and plugins."""
 
 
 @command.command()
@@ -140,6 +156,78 @@ def approve(name: str, consent: Consent, where: Connection, as_json: bool) -> No
         print_json(response)
         return
     click.echo(f"approved: {visible(str(response.get('tool')))}, definition {response.get('definition_digest')}")
+
+
+@command.command()
+@click.argument("name", metavar="TOOL")
+@host_options
+def show(name: str, where: Connection, as_json: bool) -> None:
+    """
+    Show a tool that you may call, with its arguments.
+
+    Shows what the tool does, which scopes and assurance a call needs, and a call to copy.
+
+    \b
+    Examples:
+      agtp tools show files.search_text
+      agtp tools show files.search_text --as demo --json
+    """
+    listed = entries_of(ask(resolve(where), "DISCOVER", "/tools").result, "tools")
+    tool = next((each for each in listed if each.get("name") == name), None)
+    if tool is None:
+        close = difflib.get_close_matches(name, [str(each.get("name")) for each in listed], MOST_NEAR)
+        meant = f"Did you mean {' or '.join(close)}? " if close else ""
+        raise HostRefused(
+            f"this caller may call no tool named {name[:64]!r}",
+            f"{meant}`agtp tools ls` lists what it may call; `agtp can AGENT EXECUTE / --tool TOOL` names the fault.",
+        )
+    if as_json:
+        print_json(tool)
+        return
+    schema = tool.get("inputSchema", tool.get("input_schema"))
+    arguments = list(_read_arguments(schema if isinstance(schema, dict) else {}))
+    print_summary(_fields(tool, arguments))
+    if arguments:
+        click.echo()
+        print_table(("ARGUMENT", "TYPE", "REQUIRED", "DESCRIPTION"), (each[:4] for each in arguments))
+
+
+def _fields(tool: Mapping[str, Any], arguments: list[tuple[str, str, str, str]]) -> dict[str, object]:
+    semantic = tool.get("semantic")
+    words = [f"{name}={EXAMPLES.get(kind, '...')}" for name, kind, required, _ in arguments if required == "yes"]
+    return {
+        "name": tool.get("name"),
+        "description": str(tool.get("description", "")).strip(),
+        "path": tool.get("path"),
+        "scopes": tool.get("required_scopes"),
+        "assurance": tool.get("min_assurance"),
+        "approval": "by a person" if tool.get("approval") == "required" else None,
+        "impact": semantic.get("impact") if isinstance(semantic, dict) else None,
+        "definition": tool.get("definition_digest"),
+        "call": shlex.join(("agtp", "tools", "call", str(tool.get("name")), *words)),  # A server chose the names.
+    }
+
+
+def _read_arguments(schema: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, type, whether it is required, and description of each argument."""
+    properties, required = schema.get("properties"), schema.get("required")
+    for name, each in properties.items() if isinstance(properties, dict) else ():
+        member = each if isinstance(each, dict) else {}
+        needed = isinstance(required, list) and name in required
+        said = " ".join(str(member.get("description", "")).split())
+        if "default" in member:
+            said = f"{said} (default: {json.dumps(member['default'])})".strip()
+        yield str(name), _type(member), "yes" if needed else "no", said
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """Return the type of a value, or the values that there are; ``any`` if the schema has no simple one."""
+    if isinstance(schema.get("enum"), list):
+        return " | ".join(json.dumps(each) for each in schema["enum"])
+    kinds = schema.get("type")
+    if kinds is None and isinstance(schema.get("anyOf"), list):
+        kinds = [each.get("type", "any") for each in schema["anyOf"] if isinstance(each, dict)]
+    return " | ".join(map(str, kinds)) if isinstance(kinds, list) else str(kinds or "any")
 
 
 def _needs_approval(tool: Mapping[str, Any]) -> bool:

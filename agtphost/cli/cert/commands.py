@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agtphost.cli.cert.listing import list_command
 from agtphost.cli.cert.renew import renew_command
 from agtphost.cli.cert.revoke import crl_command, revoke_command
 from agtphost.cli.failures import WrongInput, local_file
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=VerbGroup)
 def command() -> None:
-    """Issue, show, renew and revoke certificates."""
+    """Issue, list, show, renew and revoke certificates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,6 +272,7 @@ def describe(file: Path) -> dict[str, object]:
     }
 
 
+command.add_command(list_command)
 command.add_command(renew_command)
 command.add_command(revoke_command)
 command.add_command(crl_command)

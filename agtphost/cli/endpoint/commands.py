@@ -13,7 +13,8 @@ from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import require_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
-from agtphost.cli.output import print_json, print_note
+from agtphost.cli.output import print_entries, print_json, print_note
+from agtphost.cli.own_endpoints import own_endpoints
 from agtphost.vocabulary.catalog import LEGACY, Catalog, is_method_name
 from agtphost.vocabulary.paths import template_faults
 
@@ -23,7 +24,37 @@ KINDS = ("function", "declaration", "test")
 
 @click.group(cls=VerbGroup)
 def command() -> None:
-    """Write your own endpoints."""
+    """List and write your own endpoints."""
+
+
+@command.command("list")
+@click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
+@json_option
+def list_command(config: Path | None, as_json: bool) -> None:
+    """
+    List the endpoints in the files of [endpoints] directory.
+
+    The host need not run; what it serves beyond these files, such as tools and built-in methods, is not listed.
+
+    \b
+    Examples:
+      agtp endpoint list
+      agtp endpoint list --config work --json
+    """
+    settings = require_config(Connection(config=config), "a list of endpoints")
+    columns = {"METHOD": "method", "PATH": "path", "SCOPES": "scopes", "ASSURANCE": "assurance", "FILE": "file"}
+    entries = [
+        {
+            "method": each.method,
+            "path": each.path,
+            "scopes": list(each.required_scopes),
+            "assurance": each.min_assurance.label,
+            "description": each.description,
+            "file": each.file,
+        }
+        for each in own_endpoints(settings)[1]
+    ]
+    print_entries(entries, columns, as_json)
 
 
 @command.command()

@@ -9,9 +9,10 @@ import click
 
 from agtphost.cli.approval_prompt import Consent, consent_options, digest_to_approve
 from agtphost.cli.exchange import ask, entries_of, object_of, result_of
+from agtphost.cli.failures import HostRefused
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_json, print_note, print_table, visible, visible_line
+from agtphost.cli.output import print_json, print_note, print_summary, print_table, visible, visible_line
 from agtphost.cli.target import resolve
 from agtphost.cli.upstream.edit import add_command, remove_command
 from agtphost.client.local_identities import REGISTRAR
@@ -33,7 +34,7 @@ class _UpstreamGroup(VerbGroup):
 
 @click.group(cls=_UpstreamGroup)
 def command() -> None:
-    """List, add and remove a host's upstreams, and approve their changed definitions."""
+    """List, show, add and remove a host's upstreams, and approve their changed definitions."""
 
 
 @command.command("list")
@@ -73,6 +74,46 @@ def list_command(stderr: bool, where: Connection, as_json: bool) -> None:
                 click.echo(visible_line(f"{entry.get('name', '')}: {line}"))
 
 
+@command.command()
+@click.argument("name", metavar="NAME")
+@host_options
+def show(name: str, where: Connection, as_json: bool) -> None:
+    """
+    Show an upstream, with the last lines that it wrote to stderr.
+
+    NAME is that of `agtp upstream list`, or PROTOCOL.NAME if several upstreams have it. Only for operators and agents
+    with the scope inspect:all, as the list is.
+
+    \b
+    Examples:
+      agtp upstream show files
+      agtp upstream show mcp.files --json
+    """
+    result = result_of(ask(resolve(where, identity=REGISTRAR), "INSPECT", "/", {"target": "upstreams"}))
+    listed = entries_of(result.get("upstreams"), "upstreams")
+    found = [entry for entry in listed if name in (entry.get("name"), _full_name(entry))]
+    if len(found) != 1:
+        known = ", ".join(map(_full_name, found or listed))
+        what = f"{len(found)} upstreams have the name" if found else "the host has no upstream named"
+        remedy = f"Choose one of: {known}." if listed else "`agtp upstream add` adds one."
+        raise HostRefused(f"{what} {name[:64]!r}", remedy)
+    entry = found[0]
+    if as_json:
+        print_json(entry)
+        return
+    link = entry.get("link") or {}
+    hidden = ("link", "capabilities", *(key for key, value in entry.items() if value in (None, "", [], {})))
+    print_summary({key: value for key, value in entry.items() if key not in hidden})
+    for line in _waiting(entry):
+        print_note(visible_line(line))
+    for line in link.get("stderr", ()):
+        click.echo(visible_line(f"stderr: {line}"))
+
+
+def _full_name(entry: Mapping[str, Any]) -> str:
+    return f"{str(entry.get('protocol', '')).lower()}.{entry.get('name', '')}"
+
+
 def _waiting(entry: Mapping[str, Any]) -> Iterable[str]:
     """Yield lines on disabled items with the command that approves each, and on rules without effect."""
     for tool in entry.get("unmatched_rules") or ():
@@ -83,7 +124,7 @@ def _waiting(entry: Mapping[str, Any]) -> Iterable[str]:
         why = "; ".join(map(str, said))
         yield f"disabled, because its schema is not a JSON Schema: tool {tool} of {entry.get('name', '')}: {why}"
     waiting = entry.get("waiting_for_approval")
-    name = f"{str(entry.get('protocol', '')).lower()}.{entry.get('name', '')}"
+    name = _full_name(entry)
     for what, digest in waiting.items() if isinstance(waiting, dict) else ():
         agent = "" if what == "card" else f" {what}"
         yield f"disabled, because it changed (SHA-256 {digest}): {name}{agent} (agtp upstream approve {name}{agent})"
