@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.local_files import read_octets
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.reasons import Reason
 
 _JSON_VALUE = re.compile(r"[-0-9\[{]|(?:true|false|null)\Z")
 """The beginning of a JSON value that is not a text."""
+
+_NAME = re.compile(r"\w+")
+_WRONG_VALUE = (Reason.INVALID_INPUT, Reason.INVALID_PARAMETER)
+"""Refusal reasons that mean that a parameter which the endpoint has was given another value than it takes."""
 
 
 def pairs(words: Iterable[str]) -> dict[str, Any]:
@@ -80,6 +86,23 @@ def may_be_typed(words: Iterable[str]) -> frozenset[str]:
     """Return the names of ``key=value`` words whose text could be a JSON value other than a text."""
     split = (word.partition("=") for word in words)
     return frozenset(name for name, _, text in split if not name.endswith(":") and _JSON_VALUE.match(text))
+
+
+def suggest_typed_values(words: Iterable[str], refused: Mapping[str, Any]) -> str:
+    """
+    Return a sentence with the words ``key:=json`` for parameters that a host refused; empty if their type is right.
+
+    :param words: of the command line; only texts that could be another JSON value are suggested.
+    :param refused: body of the refusal, which names the parameters in ``explanation`` or as JSON Pointers in ``faults``.
+    """
+    if refused.get("reason") not in _WRONG_VALUE:
+        return ""
+    faults = refused.get("faults")
+    found = [each for each in faults if isinstance(each, dict)] if isinstance(faults, list) else []
+    mistyped = [str(each.get("path", "")) for each in found if "type" in str(each.get("message", ""))]
+    named = {*_NAME.findall(str(refused.get("explanation", ""))), *(each.partition("/")[2] for each in mistyped)}
+    typed = shlex.join(word.replace("=", ":=", 1) for word in words if may_be_typed((word,)) & named)
+    return f"Text after = is sent as text. To send a number or another JSON value, write: {typed}" if typed else ""
 
 
 def _json(octets: bytes, what: str) -> Any:

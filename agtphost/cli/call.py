@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from agtphost.cli.arguments import data_octets, header_fields, parameters
+from agtphost.cli.arguments import data_octets, header_fields, parameters, suggest_typed_values
 from agtphost.cli.confirmation import confirming
 from agtphost.cli.exchange import (
     FALLBACK,
@@ -84,8 +84,8 @@ def command(
     """
     Send one request and show the answer.
 
-    URI is agtp://HOST[:PORT], or - for the configured host. KEY=VALUE sends text, KEY:=JSON any other value. The exit
-    status is 5 if a person has to approve the call first.
+    URI is agtp://HOST[:PORT], or - for the configured host. KEY=VALUE sends text, KEY:=JSON any other value; a refusal
+    for a text where a number is needed says so. The exit status is 5 if a person has to approve the call first.
 
     On a terminal, the command asks before a call that the host's AGIS document or manifest calls irreversible; --yes
     answers in advance. Without a terminal the call is sent, except with --confidence, which agents give: then a call
@@ -136,7 +136,8 @@ def command(
     if verified:
         print_note(f"record verified: {reply.audit_id}")
     if not reply.ok:
-        raise refusal(reply, f"Did you mean {' or '.join(near)}?" if near else "")
+        meant = f"Did you mean {' or '.join(near)}?" if near else ""
+        raise refusal(reply, meant or suggest_typed_values(words, reply.document))
 
 
 def _trace(traceparent: str | None) -> list[tuple[str, str]]:
