@@ -93,7 +93,7 @@ def suggest_typed_values(words: Iterable[str], refused: Mapping[str, Any]) -> st
     Return a sentence with the words ``key:=json`` for parameters that a host refused; empty if their type is right.
 
     :param words: of the command line; only texts that could be another JSON value are suggested.
-    :param refused: body of the refusal, which names the parameters in ``explanation`` or as JSON Pointers in ``faults``.
+    :param refused: body of the refusal, with the parameters in ``explanation`` or as pointers in ``faults``.
     """
     if refused.get("reason") not in _WRONG_VALUE:
         return ""
