@@ -25,6 +25,7 @@ from agtphost.client.reply import Reply
 from agtphost.client.requests import new_session_id
 from agtphost.mcp.link import McpHostLink, McpOperation
 from agtphost.mcp.messages import McpFault, refusal_fault, unreachable_fault
+from agtphost.vocabulary.status import Status
 
 log = Logger()
 
@@ -114,6 +115,9 @@ class ChangeFeed:
         self._running: _HostSubscription | None = None
         self._interrupted = False
         self._refusals = 0
+        self._reinstated = False
+        """Whether the agent could call for a moment after the last refusal: clients may have listed again."""
+
         self._listeners: dict[object, ChangeListener] = {}
 
     def add_listener(self, hear: ChangeListener) -> Callable[[], None]:
@@ -211,10 +215,11 @@ class ChangeFeed:
                     if turn.fail(refusal_fault(reply, modern=True)):
                         if uris:
                             return
-                    elif not self._refusals:
+                    elif not self._refusals or self._reinstated:
                         # What was listed before may not be called any more: the agent was stopped.
                         self._publish_lists()
                     self._refusals += 1
+                    self._reinstated = _is_reinstatement(reply, self._clock.seconds() - begun)
             except ClientError as error:
                 if turn.fail(unreachable_fault(error)) and uris:
                     return
@@ -227,9 +232,9 @@ class ChangeFeed:
         Return the seconds until a refused subscription is begun again.
 
         :param shortest: after a refusal that the host kept back until the agent's state changed, as it was asked to;
-            and after the end of one that lasted, so that the host can keep back the next one.
+            after the next one; and after the end of one that lasted, so that the host can keep back the next one.
         """
-        if not self._refusals or reply.headers.get("preference-applied"):
+        if not self._refusals or self._reinstated or reply.headers.get("preference-applied"):
             return shortest
         return min(AFTER_REFUSAL, SHORTEST * float(2 ** min(self._refusals, 9)))
 
@@ -254,8 +259,9 @@ class ChangeFeed:
             session_id=self._session_id,
             reads=True,
             seconds=SUBSCRIPTION_SECONDS + 60.0,
-            # The client that waits for the first one gets a refusal immediately.
-            reinstatement_wait=REINSTATEMENT_SECONDS if begun_before else 0,
+            # The client that waits for the first one gets a refusal immediately, and so does one whose agent was
+            # reinstated: if it is suspended again, clients are notified.
+            reinstatement_wait=REINSTATEMENT_SECONDS if begun_before and not self._reinstated else 0,
         )
 
     def _publish_lists(self) -> None:
@@ -266,7 +272,7 @@ class ChangeFeed:
     def _take(self, event: Mapping[str, Any], turn: _HostSubscription) -> None:
         if event.get("type") == "acknowledged":
             turn.acknowledge()
-            self._refusals = 0
+            self._refusals, self._reinstated = 0, False
             if self._interrupted:
                 self._publish_lists()
             return
@@ -276,6 +282,12 @@ class ChangeFeed:
                 self.publish(McpChange(UPDATED, address))
         elif method in LISTS.values():
             self.publish(McpChange(method))
+
+
+def _is_reinstatement(reply: Reply, seconds: float) -> bool:
+    """Return whether a host kept the refusal of a suspended agent back, and ended that before its time was up."""
+    _, _, longest = (reply.headers.get("preference-applied") or "").partition("wait=")
+    return reply.status == Status.UNAVAILABLE and longest.isdecimal() and seconds < int(longest[:9])
 
 
 def _log_end(failure: Any) -> None:

@@ -145,3 +145,37 @@ def test_a_reinstated_agent_subscribes_again_immediately() -> None:
     clock.advance(0)
     assert heard == [*LISTS.values()] * 2
     assert link.waits == [0, *[REINSTATEMENT_SECONDS] * (len(link.waits) - 1)]
+
+
+def test_an_agent_that_is_suspended_again_is_announced_again() -> None:
+    """After a reinstatement that was announced, and after one that ended before the next subscription began."""
+    link, clock, heard = begin_and_suspend()
+    link.refuses = False
+    clock.advance(AFTER_REFUSAL)
+    clock.advance(SHORTEST)
+    link.refuses = True
+    link.asked[-1].callback(None)
+    clock.advance(0)
+    assert heard == [*LISTS.values()] * 3
+    held = link.held = Deferred[None]()
+    clock.advance(SHORTEST)
+    link.held = Deferred()
+    held.callback(None)  # The agent could call for less than a second: the next subscription is refused too.
+    clock.advance(SHORTEST)
+    assert heard == [*LISTS.values()] * 4, "clients may have listed while the agent could call"
+    clock.advance(SHORTEST)
+    assert link.waits[-3:] == [REINSTATEMENT_SECONDS, 0, REINSTATEMENT_SECONDS] and len(heard) == 4 * len(LISTS)
+
+
+def test_a_refusal_that_was_kept_back_for_its_whole_time_announces_nothing() -> None:
+    """The agent stayed suspended, so nothing can have been listed."""
+    link, clock, heard = begin_and_suspend()
+    held = link.held = Deferred()
+    clock.advance(SHORTEST)
+    for _ in range(3):
+        before, held = held, Deferred()
+        link.held = held
+        clock.advance(REINSTATEMENT_SECONDS)
+        before.callback(None)
+        clock.advance(SHORTEST)
+    assert link.waits == [0, *[REINSTATEMENT_SECONDS] * 5] and len(heard) == len(LISTS)
