@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -234,6 +234,33 @@ def test_a_broken_word_is_noticed(browser: Browser, site: Site) -> None:
     """)
     found = faults_of_layout(browser)
     assert any("broken: refused" in each for each in found) and any("too wide" in each for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("what", "named"), [("tool files.nothing", "files.nothing"), ("QUERY /library/{isbn}", "{isbn}")]
+)
+def test_check_access_shows_an_alert_for_what_it_cannot_answer(
+    browser: Browser, site: Site, what: str, named: str
+) -> None:
+    """It is announced, names the thing, can be seen as a whole at each width, and is gone with the next question."""
+    asked = "/can?" + urlencode({"agent": "demo", "what": what})
+
+    def show() -> None:
+        browser.open(address(site, asked))
+        browser.one("html[data-ready]")
+
+    wrong = []
+    for width in at_each_width(browser, show, WIDTHS):
+        alert = browser.one('main [role="alert"]')
+        assert alert.is_displayed() and named in alert.text, (width, alert.text)
+        right = alert.rect["x"] + alert.rect["width"]
+        assert alert.rect["height"] > 0 and 0 <= alert.rect["x"] < right <= width, (width, alert.rect)
+        wrong += [f"at {width}: {each}" for each in faults_of_layout(browser)]
+    assert not [*wrong, *browser.findings()], shown(wrong)
+    browser.wide(1280)
+    browser.open(address(site, "/can?agent=demo&what=tool+files.read_file"))
+    browser.one("html[data-ready]")
+    assert not browser.all('main [role="alert"]') and "Decision" in browser.text
 
 
 STATUSES = """
