@@ -16,7 +16,7 @@ from agtphost.audit.ledger import Ledger
 from agtphost.audit.observed_records import ObservedGroup
 from agtphost.audit.watchers import Watcher
 from agtphost.http.access_members import LONGEST_PATH
-from agtphost.vocabulary.display_names import is_unproven
+from agtphost.vocabulary.display_names import is_unproven, split_told_apart
 
 NAMESPACE = "agtphost.access"
 MEMBERS = "access"
@@ -49,7 +49,8 @@ def watch_calls(write: Callable[[Mapping[str, object]], None]) -> Watcher:
             write(
                 {
                     "kind": "agtp",
-                    "caller": record.caller,
+                    # A program that filters by a label must not miss lines once a second agent has it, too.
+                    "caller": split_told_apart(record.caller)[0],
                     "caller_id": record.caller_id,
                     **({"caller_proven": not is_unproven(record.members)} if record.caller_id else {}),
                     "person": record.person[:LONGEST_PATH],

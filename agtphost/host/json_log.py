@@ -32,6 +32,7 @@ from twisted.logger import (
 
 from agtphost.host.access_log import MEMBERS as ACCESS_MEMBERS
 from agtphost.host.call_events import SUFFIX
+from agtphost.vocabulary.display_names import split_told_apart
 
 OF_CALL = ("caller", "operator", "called", "audit_id", "response_id", "agent_id", "task_id")
 """Members of events that were logged in the course of a call."""
@@ -112,6 +113,10 @@ def to_json_line(event: LogEvent) -> str:
     else:
         members["message"] = _message(event)[:LONGEST]
         members |= {name: str(event[name]) for name in OF_CALL if event.get(name)}
+        if "caller" in members:
+            # As access lines have it: the label stays the same once a second agent has it, too.
+            members["caller"] = split_told_apart(members["caller"])[0]
+            members |= {"caller_id": members["agent_id"]} if "agent_id" in members else {}
     failure = event.get("log_failure")
     if failure is not None:
         members["traceback"] = str(failure.getTraceback())[-LONGEST:]

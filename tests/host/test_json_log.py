@@ -55,10 +55,15 @@ def test_a_call_and_an_access_line_are_members() -> None:
     line = json.loads(to_json_line(mark_event(event, call)))
     assert line["message"] == "it took 3 s"
     assert (line["time"], line["caller"], line["audit_id"]) == ("1970-01-01T00:00:00.500Z", "demo", "a" * 64)
+    assert line["caller_id"] == "b" * 64
+
+    call.caller = f"demo ({'b' * 8}...)"
+    line = json.loads(to_json_line(mark_event(event, call)))
+    assert (line["caller"], line["caller_id"]) == ("demo", "b" * 64), "the label, also once two agents share it"
 
     call.caller, call.operator = "", "anna"
     line = json.loads(to_json_line(mark_event(event, call)))
-    assert line["operator"] == "anna" and "caller" not in line, "as access lines name an operator"
+    assert line["operator"] == "anna" and not {"caller", "caller_id"} & set(line), "as access lines name an operator"
 
     seen: list[LogEvent] = []
     globalLogPublisher.addObserver(seen.append)
