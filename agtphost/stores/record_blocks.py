@@ -145,18 +145,26 @@ class RecordBlocks:
         else:
             sums = Counter(self.facets_of(low, first * BLOCK + 1))
             sums.update(self.facets_of(last * BLOCK + 1, high))
-            for _, of_block in self._read_sums(first, last):
-                sums.update(of_block)
+            for _, pairs, facets in self._read_columns(first, last):
+                # A mapping is added in Python, one facet after the other, so facets are counted into the sums directly.
+                sums.update(_to_sums(pairs) if pairs else unpack("I", facets))
         del sums[0]
         return sums
 
     def _read_sums(self, first: int, last: int) -> Iterator[tuple[int, Mapping[int, int]]]:
         """Yield the records by facet of each block from one on and before another, the newest block first."""
+        for number, pairs, facets in self._read_columns(first, last):
+            yield number, _to_sums(pairs) if pairs else Counter(unpack("I", facets))
+
+    def _read_columns(self, first: int, last: int) -> Iterator[tuple[int, bytes, bytes]]:
+        """Yield the sums of each block, and its facets where it has no sums, the newest block first."""
         for number, pairs, facets in self._rows(_SUMS, (first, last)):
             if type(pairs) is not bytes or (not pairs and (type(facets) is not bytes or len(facets) != 4 * BLOCK)):
                 raise DamagedRow("record_block", str(number), "sums or facets is not of its length")
-            if pairs:
-                given = unpack("I", pairs)
-                yield number, dict(zip(given[::2], given[1::2], strict=False))
-            else:
-                yield number, Counter(unpack("I", facets))
+            yield number, pairs, facets
+
+
+def _to_sums(pairs: bytes) -> dict[int, int]:
+    """Return the records by facet that the column ``sums`` has."""
+    given = unpack("I", pairs)
+    return dict(zip(given[::2], given[1::2], strict=False))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -312,3 +314,21 @@ def test_recent_records_have_no_gap() -> None:
     for first in range(4_098, 60_000, 1_000):
         add(first, 1_000)
         assert len(recent) <= block_writer.MOST_RECENT + 1_000
+
+
+def test_blocks_of_many_facets_are_counted_without_a_step_for_each_facet() -> None:
+    """A hundred agents with forty tools have thousands of facets in each block: adding them one by one takes seconds."""
+    facets = pack("I", range(1, record_blocks.BLOCK + 1))
+    blocks = [(number, 1) for number in range(3)]
+
+    def rows(statement: str, *given: object) -> list[Any]:
+        return blocks if statement == record_blocks._BEGINNINGS else [(number, b"", facets) for number, _ in blocks]
+
+    looked, steps = RecordBlocks(rows), Counter[str]()
+    sys.setprofile(lambda frame, event, argument: steps.update([event]))
+    try:
+        counted = looked.count(1, looked.end)
+    finally:
+        sys.setprofile(None)
+    assert set(counted.values()) == {3} and len(counted) == record_blocks.BLOCK
+    assert steps["c_call"] < record_blocks.BLOCK / 10
