@@ -320,7 +320,7 @@ PARSERS: Table = {
     "Budget-Limit": (lambda octets: budget.parse(_text(octets)), lambda: _LINES),
     "media types": (lambda octets: media_types.essence(_text(octets)), lambda: _LINES),
     "money": (lambda octets: money.parse(_text(octets)), lambda: _LINES),
-    "close matches": (lambda octets: Catalog.load(None).close_matches(_text(octets)), lambda: _LINES),
+    "close matches": (lambda octets: Catalog.load().close_matches(_text(octets)), lambda: _LINES),
 }
 
 READERS: dict[str, str] = {

@@ -47,13 +47,14 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
     from agtphost.agis import validate
     from agtphost.agis.endpoints import import_endpoints
     from agtphost.cli.import_output import deliver
-    from agtphost.vocabulary.catalog import Catalog, CatalogError
+    from agtphost.vocabulary.catalog import CatalogError
+    from agtphost.vocabulary.catalog_files import load_catalog
 
     verdict = validate(read_octets(file))
     if verdict.document is None or not verdict.conforms:
         raise refusal_of(file, verdict)
     try:
-        catalog = Catalog.load(catalog_file)
+        catalog = load_catalog(catalog_file)
     except CatalogError as error:
         raise catalog_error(catalog_file, error) from None
     deliver(import_endpoints(verdict.document, catalog), "agis", out, stubs, as_json)

@@ -21,6 +21,7 @@ from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.manifest_signature import verify_manifest
 from agtphost.vocabulary.catalog import Catalog, CatalogError
+from agtphost.vocabulary.catalog_files import load_catalog
 
 if TYPE_CHECKING:
     from agtphost.client.manifests import ServerManifest
@@ -294,7 +295,7 @@ def _read(name: str) -> Any:
 
 def _catalog(file: Path | None) -> Catalog:
     try:
-        return Catalog.load(file)
+        return load_catalog(file)
     except CatalogError as error:
         raise catalog_error(file, error) from None
 

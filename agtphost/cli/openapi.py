@@ -21,7 +21,8 @@ from agtphost.cli.own_endpoints import own_endpoints
 from agtphost.cli.target import address_of, resolve
 from agtphost.client.errors import InvalidCall
 from agtphost.client.local_host import LocalHost
-from agtphost.vocabulary.catalog import Catalog, CatalogError
+from agtphost.vocabulary.catalog import CatalogError
+from agtphost.vocabulary.catalog_files import load_catalog
 
 if TYPE_CHECKING:
     from agtphost.config import Config
@@ -71,7 +72,7 @@ def import_(
     from agtphost.contract.openapi.importer import OpenAPIError, PrefixError, import_openapi
 
     try:
-        catalog = Catalog.load(catalog_file)
+        catalog = load_catalog(catalog_file)
         imported = import_openapi(read_document(read_octets(file)), catalog, prefix)
     except CatalogError as error:
         raise catalog_error(catalog_file, error) from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agtphost.cli.failures import WrongInput, configuration_error
 from agtphost.errors import ConfigurationError
 from agtphost.vocabulary.catalog import Catalog, CatalogError
+from agtphost.vocabulary.catalog_files import load_catalog
 
 if TYPE_CHECKING:
     from agtphost.config import Config
@@ -24,7 +25,7 @@ def own_endpoints(config: Config) -> tuple[Catalog, list[Endpoint]]:
     from agtphost.contract.endpoint_loading import load_endpoints
 
     try:
-        catalog = Catalog.load(config.catalog.path)
+        catalog = load_catalog(config.catalog.path)
     except CatalogError as error:
         raise WrongInput(f"the method catalog is not valid: {error}") from None
     rules = Rules(

@@ -2,7 +2,7 @@
 The words of the protocol: data and grammar, importing nothing.
 
 - :mod:`.status`: the status registry
-- :mod:`.catalog`: the method catalog (``methods.json``)
+- :mod:`.catalog`: the method catalog (``methods.json``); :mod:`.catalog_files`: catalogs of operators
 - :mod:`.grants`: the texts of grants, by which an operator says what an agent may call
 - :mod:`.paths`: the path grammar
 - :mod:`.platforms`: which operating systems run a host

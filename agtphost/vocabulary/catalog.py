@@ -10,17 +10,15 @@ core draft (core v08 section 7.2.20) and the standard methods draft (Table 51) t
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from agtphost.vocabulary import jsontext, regular_files
 from agtphost.vocabulary.catalog_versions import is_version
-from agtphost.vocabulary.foreign_errors import explain
 
 FLOOR = (
     *("QUERY", "DISCOVER", "DESCRIBE", "INSPECT", "SUMMARIZE", "PLAN", "PROPOSE"),
@@ -40,9 +38,6 @@ CATEGORIES = (
     *("notification", "mechanics", "domain_spanning"),
 )
 """The nine effect classes of AGTP-API section 3.1."""
-
-MAX_OCTETS = 4 << 20
-"""Of a catalog file: fifty times the size of ours."""
 
 _NAME = re.compile(r"[A-Z]{3,32}", re.ASCII)
 _MEMBERS = frozenset({"version", "embedded", "legacy", "categories", "verbs"})
@@ -136,26 +131,13 @@ class Catalog:
         self._document = document
         self._pairs = _pair_index(sorted(self.methods))
 
-    @classmethod
-    def load(cls, path: Path | None = None) -> Catalog:
-        """
-        Read a catalog.
+    @staticmethod
+    @cache
+    def load() -> Catalog:
+        """Return the catalog that ships with the host."""
+        from importlib.resources import files  # Most commands of a client read no catalog.
 
-        :param path: None reads the one that ships with the host.
-        :raises CatalogError: for a file that cannot be read, is not JSON, or is not a catalog.
-        """
-        if path is None:
-            return _load_shipped()
-        return cls.parse(read_octets(path))
-
-    @classmethod
-    def parse(cls, octets: bytes) -> Catalog:
-        """
-        Read a catalog from its JSON text.
-
-        :raises CatalogError: for text that is not JSON, or not a catalog.
-        """
-        return cls(_decode_document(octets))
+        return Catalog(json.loads(files(__package__).joinpath("methods.json").read_bytes()))
 
     def knows(self, method: str) -> bool:
         """Return whether ``method`` is in the catalog; legacy verbs are not."""
@@ -201,47 +183,6 @@ class Catalog:
         )
         close = [word for score, word in ranked[: limit + 1] if score >= 0.5 and word != preferred]
         return tuple(([preferred] if preferred else []) + close)[:limit]
-
-
-def read_octets(path: Path) -> bytes:
-    """
-    Return the content of a catalog file, or of one that belongs to a catalog.
-
-    :raises CatalogError: if it cannot be read, or is too large.
-    """
-    try:
-        octets = regular_files.read_octets(path, MAX_OCTETS + 1)
-    except OSError as error:
-        raise CatalogError((f"it cannot be read: {explain(error)}",)) from error
-    if len(octets) > MAX_OCTETS:
-        raise CatalogError((f"it is larger than {MAX_OCTETS} octets",))
-    return octets
-
-
-def read_document(path: Path) -> Mapping[str, Any]:
-    """
-    Return the JSON object in a file.
-
-    :raises CatalogError: if there is none.
-    """
-    return _decode_document(read_octets(path))
-
-
-def _decode_document(octets: bytes) -> Mapping[str, Any]:
-    try:
-        document = jsontext.decode(octets)
-    except jsontext.JSONTextError as error:
-        raise CatalogError((f"it is not JSON: {error}",)) from None
-    if not isinstance(document, dict):
-        raise CatalogError(("it is not a JSON object",))
-    return document
-
-
-@cache
-def _load_shipped() -> Catalog:
-    from importlib.resources import files  # Most commands of a client read no catalog.
-
-    return Catalog.parse(files(__package__).joinpath("methods.json").read_bytes())
 
 
 def _pairs(word: str) -> frozenset[str]:

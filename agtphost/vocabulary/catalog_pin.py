@@ -15,7 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from agtphost.vocabulary.catalog import Catalog, CatalogError, is_method_name, read_document
+from agtphost.vocabulary.catalog import CatalogError, is_method_name
+from agtphost.vocabulary.catalog_files import parse_catalog, read_document
 from agtphost.vocabulary.catalog_versions import is_version
 
 SUFFIX = ".pin"
@@ -50,7 +51,7 @@ class Pin:
 
         :raises CatalogError: if they are not a catalog.
         """
-        catalog = Catalog.parse(octets)
+        catalog = parse_catalog(octets)
         gone = tuple(sorted(set(removed) - catalog.methods))
         return cls(version=catalog.version, sha256=sha256(octets).hexdigest(), removed=gone)
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from agtphost.vocabulary.catalog import CATEGORIES, LEGACY, CatalogEntry, CatalogError, is_method_name, read_document
+from agtphost.vocabulary.catalog import CATEGORIES, LEGACY, CatalogEntry, CatalogError, is_method_name
+from agtphost.vocabulary.catalog_files import read_document
 from agtphost.vocabulary.catalog_versions import is_version
 
 MAX_METHODS = 1_000

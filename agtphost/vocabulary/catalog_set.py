@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agtphost.vocabulary.catalog import Catalog, CatalogError, read_octets
+from agtphost.vocabulary.catalog import Catalog, CatalogError
+from agtphost.vocabulary.catalog_files import parse_catalog, read_octets
 from agtphost.vocabulary.catalog_pin import Pin, place
 from agtphost.vocabulary.catalog_profile import Profile
 
@@ -111,7 +112,7 @@ def _catalog(file: Path | None, faults: list[CatalogFault]) -> tuple[Catalog | N
         return Catalog.load(), set()
     try:
         octets = read_octets(file)
-        catalog = Catalog.parse(octets)
+        catalog = parse_catalog(octets)
     except CatalogError as error:
         faults.extend(CatalogFault(file, fault) for fault in error.faults)
         return None, set()

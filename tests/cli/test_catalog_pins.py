@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from agtphost.identity.certificates import create_authority
-from agtphost.vocabulary.catalog import MAX_OCTETS
+from agtphost.vocabulary.catalog_files import MAX_OCTETS
 from agtphost.vocabulary.catalog_pin import Pin, place
 from tests.cli.conftest import Run
 from tests.cli.server import AgtpServer, Answer

@@ -86,13 +86,13 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
 def test_an_endpoint_says_what_it_costs(tmp_path: Path) -> None:
     """AGTP-054, AGTP-321: ``cost`` becomes Cost-Estimate; one in another form keeps the endpoint out."""
     (tmp_path / "a.toml").write_text('cost = "tokens=500, USD=0.02"\n' + SOUND)
-    [endpoint], problems = load_endpoints(tmp_path, Rules(catalog=Catalog.load(None)))
+    [endpoint], problems = load_endpoints(tmp_path, Rules(catalog=Catalog.load()))
     assert not problems
     binding = endpoint.bind(object())  # type: ignore[arg-type]
     assert binding.cost == {"tokens": Decimal(500), "USD": Decimal("0.02")}
     assert ("Cost-Estimate", "tokens=500, USD=0.02") in binding.headers
     for wrong in ('"tokens=1.5"', '"x"', "5"):
         (tmp_path / "a.toml").write_text(f"cost = {wrong}\n" + SOUND)
-        found, [problem] = load_endpoints(tmp_path, Rules(catalog=Catalog.load(None)))
+        found, [problem] = load_endpoints(tmp_path, Rules(catalog=Catalog.load()))
         assert not found
         assert "cost" in problem.message and problem.line

@@ -14,7 +14,7 @@ from agtphost.contract.reserved import RESERVED
 from agtphost.errors import Problem
 from agtphost.vocabulary.catalog import Catalog
 
-CATALOG = Catalog.load(None)
+CATALOG = Catalog.load()
 RULES = RecipeRules(catalog=CATALOG, never=NEVER)
 
 

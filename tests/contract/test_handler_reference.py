@@ -13,7 +13,7 @@ from agtphost.vocabulary.catalog import Catalog
 from tests.contract.declarations import SOUND
 from tests.rows import each_row
 
-RULES = Rules(catalog=Catalog.load(None))
+RULES = Rules(catalog=Catalog.load())
 SERVICE: dict[str, Any] = {
     "type": "external_service",
     "url": "https://api.example.com/rooms/{roomId}?view={view}",

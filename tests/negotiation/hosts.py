@@ -32,7 +32,7 @@ T = TypeVar("T", bound=Section)
 
 ALICE, BOB, ROOT = "a" * 64, "b" * 64, "d" * 64
 HOSTED = "e" * 64
-CATALOG = Catalog.load(None)
+CATALOG = Catalog.load()
 
 OPEN = Policies(synthesis_enabled=True)
 GATE = RCNS(enabled=True, min_trust_tier=2)

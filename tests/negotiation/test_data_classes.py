@@ -164,7 +164,7 @@ def test_documents_state_what_may_be_negotiated(names: tuple[str, ...], unclassi
 def test_data_classes_are_read_from_the_file_of_an_endpoint() -> None:
     """A list of names; anything else is a start error."""
     text = SOUND.replace('method = "', 'data_classes = ["rooms"]\nmethod = "', 1)
-    found, problems = read_endpoints(text, "rooms.toml", Rules(catalog=Catalog.load(None)))
+    found, problems = read_endpoints(text, "rooms.toml", Rules(catalog=Catalog.load()))
     assert not problems and found[0].data_classes == ("rooms",)
     for wrong in ('"rooms"', '[""]', "[7]", '["rooms", "rooms"]'):
-        assert read_endpoints(text.replace('["rooms"]', wrong), "rooms.toml", Rules(catalog=Catalog.load(None)))[1]
+        assert read_endpoints(text.replace('["rooms"]', wrong), "rooms.toml", Rules(catalog=Catalog.load()))[1]

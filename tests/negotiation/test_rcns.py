@@ -17,7 +17,7 @@ from twisted.logger import formatEvent, globalLogPublisher
 from agtphost.config.policies import Policies
 from agtphost.contract.policy import MethodPolicy
 from agtphost.vocabulary import scopes
-from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.catalog_files import load_catalog
 from tests.memory import body_of
 from tests.negotiation.hosts import (
     ALICE,
@@ -458,7 +458,7 @@ def test_a_contract_whose_verb_the_catalog_removed_is_invalid(tmp_path: Path) ->
             endpoints=(CUSTOMER,),
             ledger=table.ledger,
             clock=table.clock,
-            catalog=Catalog.load(upgraded),
+            catalog=load_catalog(upgraded),
         )
         assert later.negotiator
     finally:

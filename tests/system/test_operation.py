@@ -51,7 +51,7 @@ def test_every_method_with_an_endpoint_is_in_the_greeting(tmp_path: Path) -> Non
         first = client.call(host.uri, "DISCOVER", "/methods")
         named = {name.strip() for name in str(first.headers.get("supported-methods")).split(",")}
         called = {entry["method"] for entry in manifest(host)["endpoints"]}  # type: ignore[index, attr-defined]
-        catalog = Catalog.load(None)
+        catalog = Catalog.load()
         more = called - set(catalog.embedded)
         assert called <= named and len(named) >= FLOOR
         assert more, "the sample declares methods beyond the floor"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agtphost.vocabulary.catalog import CATEGORIES, FLOOR, LEGACY, Catalog, CatalogError, is_method_name
+from agtphost.vocabulary.catalog_files import load_catalog, parse_catalog
 from tests.measuring import measured
 from tests.rows import each_row
 
@@ -197,7 +198,7 @@ def test_an_alternative_catalog_is_read(tmp_path: Path) -> None:
     """API-024, API-016: its version is what it says, and what it lacks is unknown."""
     path = tmp_path / "catalog.json"
     path.write_text(json.dumps(small()))
-    catalog = Catalog.load(path)
+    catalog = load_catalog(path)
     assert catalog.version == "9.9.9"
     assert not catalog.knows("BOOK")
     assert catalog.close_matches("BOOK") == ()
@@ -307,13 +308,13 @@ def test_all_faults_are_reported_at_once() -> None:
 def test_what_is_no_json_object_is_refused(octets: bytes) -> None:
     """The strict decoder reads catalogs too."""
     with pytest.raises(CatalogError):
-        Catalog.parse(octets)
+        parse_catalog(octets)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     """With the reason, not a traceback."""
     with pytest.raises(CatalogError, match="cannot be read"):
-        Catalog.load(tmp_path / "none.json")
+        load_catalog(tmp_path / "none.json")
 
 
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
@@ -322,4 +323,4 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(5 << 20)
     with pytest.raises(CatalogError, match="larger"):
-        Catalog.load(path)
+        load_catalog(path)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agtphost.vocabulary.catalog import Catalog, CatalogError
+from agtphost.vocabulary.catalog_files import parse_catalog
 from agtphost.vocabulary.catalog_pin import Pin, place
 from agtphost.vocabulary.catalog_profile import Profile, is_profile_name
 from agtphost.vocabulary.catalog_set import read_catalogs
@@ -122,13 +123,13 @@ def test_a_name_that_stands_twice_is_refused_by_name() -> None:
     """Two readers would see two catalogs (duplicate keys)."""
     text = json.dumps(document("1.1.0")).replace('"AUDIT":', '"BOOK":', 1)
     with pytest.raises(CatalogError, match="'BOOK' occurs twice"):
-        Catalog.parse(text.encode())
+        parse_catalog(text.encode())
 
 
 def test_a_broken_text_is_refused_with_line_and_column() -> None:
     """The operator is told where to look."""
     with pytest.raises(CatalogError, match="line 2, column"):
-        Catalog.parse(b'{"version": "1.0.0",\n oops')
+        parse_catalog(b'{"version": "1.0.0",\n oops')
 
 
 # Profiles

@@ -22,7 +22,8 @@ from agtphost.cli.output import print_json, print_note
 from agtphost.client.local_identities import present
 from agtphost.contract.catalog_diff import compare, irregularities
 from agtphost.identity import files
-from agtphost.vocabulary.catalog import MAX_OCTETS, Catalog, CatalogError, read_octets
+from agtphost.vocabulary.catalog import Catalog, CatalogError
+from agtphost.vocabulary.catalog_files import MAX_OCTETS, parse_catalog, read_octets
 from agtphost.vocabulary.catalog_pin import Pin, is_digest, place
 from agtphost.vocabulary.foreign_errors import explain, split, to_sentence
 
@@ -251,7 +252,7 @@ def catalog_in(file: str | Path, octets: bytes) -> Catalog:
     :raises WrongInput: the file is not a catalog; the message lists every fault.
     """
     try:
-        return Catalog.parse(octets)
+        return parse_catalog(octets)
     except CatalogError as error:
         listed = "\n".join(f"  {fault}" for fault in error.faults)
         answer = {"file": str(file), "faults": list(error.faults), "exit_status": int(ExitStatus.USAGE)}
@@ -262,6 +263,6 @@ def _present(file: Path, pinned: Pin | None) -> Catalog | None:
     """Return the catalog in use: that of the file, if it has the pinned content."""
     try:
         octets = read_octets(file)
-        return Catalog.parse(octets) if pinned is not None and pinned.holds(octets) else None
+        return parse_catalog(octets) if pinned is not None and pinned.holds(octets) else None
     except CatalogError:
         return None
