@@ -24,7 +24,8 @@ What a host offers and how it decides what a request means: AGTP-API.
 - :mod:`.handler_reference`: the ``handler`` table of an endpoint: one of three binding kinds
 - :mod:`.manifest_rules`: the named rules for server manifests
 - :mod:`.manifest_validation`: validation of server manifests: every fault with a JSON pointer
-- :mod:`.metaschema`: where a schema breaks its dialect, and its references to other documents
+- :mod:`.metaschema`: every place where a schema breaks its dialect
+- :mod:`.schema_violations`: what a value breaks of its schema, and a schema of its dialect, in sentences
 - :mod:`.method_parameters`: parameters that endpoints of some methods must have
 - :mod:`.path_parameters`: parameters in the path of an endpoint
 - :mod:`.pattern_automaton`: the size of a regular expression's deterministic automaton, which decides what

@@ -8,11 +8,10 @@ errors.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-
-from agtphost.vocabulary import jsontext
 
 SWITCHES = (
     *("wildcards_accepted", "anonymous_discovery"),
@@ -22,6 +21,18 @@ SWITCHES = (
 
 HANDLERS = ("registered_function", "composition", "external_service")
 """The kinds of handlers (AGTP-API section 12)."""
+
+DEMANDED: Mapping[str, tuple[str, ...]] = {
+    "composition": ("composition_failed",),
+    "external_service": (
+        *("upstream_timeout", "upstream_connection_error", "upstream_malformed_response"),
+        *("upstream_authentication_failed", "upstream_error"),
+    ),
+}
+"""Errors that endpoints of a binding kind must declare (AGTP-API section 12)."""
+
+RESERVED = ("methods", "agents", "genesis", "tools", "apis", "patterns", "contracts")
+"""First path segments that DISCOVER reserves (AGTP-API section 5.9)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +53,7 @@ class ManifestRule:
 
 
 def _rules() -> Iterator[ManifestRule]:
-    table = jsontext.decode(files(__package__).joinpath("manifest_rules.json").read_bytes())
+    table = json.loads(files(__package__).joinpath("manifest_rules.json").read_bytes())
     for subject, entry in table.items():
         for detail, says in entry["rules"].items():
             name, advice = f"{subject}.{detail.lstrip('~')}", detail.startswith("~")

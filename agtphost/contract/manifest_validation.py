@@ -13,15 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from agtphost.contract.declaration import RESERVED_DISCOVER
-from agtphost.contract.manifest_rules import HANDLERS, RULES, SWITCHES
-from agtphost.contract.metaschema import is_part_sound, remote_references, schema_error
+from agtphost.contract.manifest_rules import DEMANDED, HANDLERS, RESERVED, RULES, SWITCHES
 from agtphost.contract.method_parameters import parameter_faults
-from agtphost.contract.schema_keywords import escape
-from agtphost.contract.schemas import DIALECT
+from agtphost.contract.schema_keywords import DIALECT, escape
+from agtphost.contract.schema_violations import is_part_sound, remote_references, schema_error
 from agtphost.contract.semantic import effect_faults, semantic_faults
-from agtphost.contract.service import UPSTREAM_ERRORS
-from agtphost.identity.manifest_signature import SIGNATURE
 from agtphost.vocabulary.catalog import CATEGORIES, FLOOR, LEGACY, Catalog, is_method_name
 from agtphost.vocabulary.media_types import JSON, MANIFEST_JSON, essence
 from agtphost.vocabulary.paths import template_faults
@@ -32,11 +28,7 @@ VERSIONS = ("1.0",)
 DISCLOSURES = ("public", "authenticated", "private")
 TIERS = ("A", "B", "C")
 
-DEMANDED: Mapping[str, tuple[str, ...]] = {
-    "composition": ("composition_failed",),
-    "external_service": UPSTREAM_ERRORS,
-}
-"""Errors that endpoints of a binding kind must declare."""
+SIGNATURE = "manifest_signature"
 
 _VERSION = re.compile(r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){2}", re.ASCII)
 
@@ -290,7 +282,7 @@ class _Examination:
         for fault in faults:
             self._add((*at, "path"), f"breaks the path grammar: {fault}", "path-grammar.template")
         first = path[1:].partition("/")[0].lower()
-        if not own and endpoint.get("method") == "DISCOVER" and (path == "/" or first in RESERVED_DISCOVER):
+        if not own and endpoint.get("method") == "DISCOVER" and (path == "/" or first in RESERVED):
             self._add(
                 (*at, "path"),
                 f"DISCOVER {path[:64]} is reserved for the server's own documents",

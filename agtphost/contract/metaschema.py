@@ -13,12 +13,10 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-import jsonschema_rs
-
 from agtphost.contract.schema_keywords import escape
-from agtphost.contract.schema_references import BASE, join
 from agtphost.contract.schema_rules import SchemaFault
-from agtphost.contract.schemas import DIALECT, DIALECTS, SchemaError, describe_break, dialect_of
+from agtphost.contract.schema_violations import schema_error
+from agtphost.contract.schemas import DIALECT, DIALECTS, SchemaError, dialect_of
 
 MOST = 16
 """Faults that are reported for one schema."""
@@ -115,44 +113,3 @@ def _innermost(errors: Any) -> Iterator[Any]:
             yield min(error.context, key=lambda each: (-len(each.absolute_path), str(each.message)))
         else:
             yield error
-
-
-_SCALARS = frozenset({str, int, float, bool, type(None)})
-"""Most values of a schema, which refer to nothing."""
-
-
-def remote_references(schema: Any) -> Iterator[str]:
-    """Yield the references that lead outside a schema: to addresses that none of its ``$id`` has."""
-    addresses, references = set[str | None](), list[tuple[str, str | None]]()
-    waiting: list[tuple[Any, str]] = [(schema, BASE)]
-    while waiting:
-        item, base = waiting.pop()
-        if isinstance(item, Mapping):
-            if isinstance(item.get("$id"), str):
-                base = join(base, item["$id"].partition("#")[0]) or base
-                addresses.add(base)
-            for keyword in ("$ref", "$dynamicRef"):
-                reference = item.get(keyword)
-                if isinstance(reference, str) and not reference.startswith("#"):
-                    references.append((reference, join(base, reference.partition("#")[0])))
-            waiting.extend((value, base) for value in item.values() if type(value) not in _SCALARS)
-        elif isinstance(item, list):
-            waiting.extend((value, base) for value in item if type(value) not in _SCALARS)
-    yield from (reference for reference, address in references if address not in addresses)
-
-
-def schema_error(schema: Mapping[str, Any]) -> tuple[tuple[str | int, ...], str] | None:
-    """Return where and how a schema breaks its dialect; None if it does not."""
-    try:
-        jsonschema_rs.meta.validate(dict(schema))
-    except jsonschema_rs.ValidationError as error:
-        return tuple(error.instance_path), describe_break(error)[:160]
-    except (ValueError, jsonschema_rs.ReferencingError):
-        return (), "it is not a schema of its dialect"
-    return None
-
-
-def is_part_sound(part: Mapping[str, Any]) -> bool:
-    """Return whether a part of a schema follows 2020-12, and refers only to places in the schema."""
-    named = "$schema" not in part or part["$schema"] == DIALECT
-    return named and schema_error(part) is None and next(remote_references(part), None) is None

@@ -16,14 +16,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, unquote, urljoin
+from urllib.parse import quote, unquote
 
 from agtphost.contract.schema_keywords import DIALECT, DRAFT_2019, LIST, MAP, MOVING, subschema_pointer, subschemas
+from agtphost.contract.schema_violations import BASE, join
 
-BASE = "schema:///"
-"""The address of a schema without ``$id``."""
-
-_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*", re.ASCII)
 _IN_FRAGMENTS = "/~!$&'()*+,;=:@"
 """Characters that need no escape in a fragment (RFC 3986 section 3.5)."""
@@ -46,19 +43,6 @@ class _Resource:
     anchors: dict[str, str] = field(default_factory=dict)
     dynamic: dict[str, str] = field(default_factory=dict)
     """Anchors of ``$dynamicAnchor``; they are in ``anchors`` too."""
-
-
-def join(base: str, reference: str) -> str | None:
-    """Return the address of a reference without its fragment (RFC 3986 section 5.2); None if the base has no path."""
-    if not reference:
-        return base
-    if _ABSOLUTE.match(reference):
-        return reference
-    scheme, _, rest = base.partition(":")
-    if not rest.startswith("/"):
-        return None
-    # urljoin supports only some schemes, but works alike for all.
-    return scheme + urljoin(f"http:{rest}", reference).removeprefix("http")
 
 
 def _without_subschemas(keyword: str, value: Any) -> Any:

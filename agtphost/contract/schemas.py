@@ -10,7 +10,6 @@ refused there. In tools' schemas it is an annotation, as in the drafts' default:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,6 +25,7 @@ from agtphost.contract.schema_cost import TooCostly as TooCostly
 from agtphost.contract.schema_keywords import DIALECT as DIALECT
 from agtphost.contract.schema_keywords import DRAFT_2019, escape
 from agtphost.contract.schema_rules import SchemaFault, Walk
+from agtphost.contract.schema_violations import MAX_SHOWN, describe_break, describe_violation
 
 Role = Literal["input", "output", "tool", "result"]
 
@@ -34,12 +34,6 @@ _ANY_DRAFT = ("tool", "result")
 
 MAX_FAULTS = 16
 """Faults reported for one instance."""
-
-MAX_NAMES = 5
-"""Undeclared properties named in one fault."""
-
-MAX_SHOWN = 64
-"""Characters of a caller's name that are shown."""
 
 MAX_EXPLAINED = 20_000
 """
@@ -61,29 +55,6 @@ DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
 
 # The regex crate matches in linear time; the limit bounds what compiling one expression may take.
 _LINEAR = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
-
-_LIMITS: Mapping[str, str] = {
-    "minimum": "is less than {}",
-    "maximum": "is more than {}",
-    "exclusiveMinimum": "is not more than {}",
-    "exclusiveMaximum": "is not less than {}",
-    "minLength": "is shorter than {} characters",
-    "maxLength": "is longer than {} characters",
-    "minItems": "has fewer than {} items",
-    "maxItems": "has more than {} items",
-    "minProperties": "has fewer than {} properties",
-    "maxProperties": "has more than {} properties",
-}
-_FIXED: Mapping[str, str] = {
-    "anyOf": "does not match any of the alternatives",
-    "oneOf": "does not match exactly one of the alternatives",
-    "not": "matches a schema that it must not match",
-    "const": "is not the one value allowed",
-    "contains": "lacks the items that it must contain",
-    "uniqueItems": "has an item twice",
-    "propertyNames": "has a property whose name is not allowed",
-    "falseSchema": "is not allowed",
-}
 
 
 class SchemaError(ValueError):
@@ -407,47 +378,3 @@ def _describe(error: jsonschema_rs.ValidationError) -> dict[str, Any]:
 def _keyword(error: jsonschema_rs.ValidationError) -> str:
     keyword = error.kind.name
     return keyword if keyword != "falseSchema" else "false"
-
-
-def describe_break(error: jsonschema_rs.ValidationError) -> str:
-    """Return what a part of a schema breaks, with its value: a schema is no secret."""
-    shown = json.dumps(error.instance, ensure_ascii=False)[:64]
-    if error.instance_path and error.instance_path[-1] == "type":
-        return f"{shown} is not a type; write array, boolean, integer, null, number, object or string"
-    return f"{shown} {describe_violation(error)}"
-
-
-def describe_violation(error: jsonschema_rs.ValidationError) -> str:
-    """Return what a value breaks, without the value."""
-    keyword = error.kind.name
-    if keyword in _FIXED:
-        return _FIXED[keyword]
-    members = error.kind.as_dict()
-    if keyword in _LIMITS:
-        return _LIMITS[keyword].format(members["limit"])
-    match members:
-        case {"types": types}:
-            return f"is not of type {' or '.join(types)}"
-        case {"property": name}:
-            return f"has no property {_cut(name)}"
-        case {"unexpected": names}:
-            return _undeclared_message(names)
-        case {"format": name}:
-            return f"is not a {name}"
-        case {"pattern": pattern}:
-            return f"does not match the pattern {pattern}"
-        case {"options": options}:
-            return f"is not one of {json.dumps(options, ensure_ascii=False)[:256]}"
-        case {"multiple_of": divisor}:
-            return f"is not a multiple of {divisor}"
-    return f"does not follow {keyword}"
-
-
-def _cut(name: object) -> str:
-    return repr(str(name)[:MAX_SHOWN])
-
-
-def _undeclared_message(names: Sequence[object]) -> str:
-    shown = ", ".join(_cut(name) for name in names[:MAX_NAMES])
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return f"has undeclared members: {shown}{more}"

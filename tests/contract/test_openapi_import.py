@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.contract.manifest_validation import UPSTREAM_ERRORS
 from agtphost.contract.openapi.document_text import DocumentTextError, read_document, read_json
 from agtphost.contract.openapi.importer import (
     Imported,
@@ -22,6 +21,7 @@ from agtphost.contract.openapi.importer import (
 )
 from agtphost.contract.openapi.prose import strip_html
 from agtphost.contract.schemas import compile_schema
+from agtphost.contract.service import UPSTREAM_ERRORS
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.tomltext import write_toml
 from tests.rows import each_row

@@ -11,9 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from agtphost.contract.metaschema import remote_references
-from agtphost.contract.schema_references import join
 from agtphost.contract.schema_rules import MAX_SCHEMAS, Walk, self_contained
+from agtphost.contract.schema_violations import join, remote_references
 from agtphost.contract.schemas import CompiledSchema, SchemaError, TooCostly, compile_schema
 from tests.measuring import measured
 from tests.pypi import document

@@ -15,7 +15,7 @@ from zope.interface import implementer
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import contract_of
 from agtphost.contract.policy import MethodPolicy
-from agtphost.contract.schemas import MAX_NAMES, MAX_SHOWN
+from agtphost.contract.schema_violations import MAX_NAMES, MAX_SHOWN
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.interfaces import Condition, ICacheableGate, IGate
 from agtphost.errors import Refusal
