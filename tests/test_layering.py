@@ -85,7 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bridge": EVERYONE | {"client", "contract", "http", "identity", "mcp", "protocols"},
     # Documents of a grammar: nothing of a host is in them but how its contracts are checked.
     "agis": EVERYONE | {"contract", "search"},
-    "conformance": EVERYONE | {"wire", "identity", "contract"},
+    "conformance": {"vocabulary", "contract"},
     "cli": EVERYONE
     | {
         "agis",

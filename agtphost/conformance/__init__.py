@@ -6,16 +6,16 @@ A black-box test of an AGTP server over the wire.
 cases, and :mod:`~agtphost.conformance.reports` reports their results. No module here knows which server it tests.
 
 Answers are parsed, and their records, signatures and digests are verified, without the host's code, by
-:mod:`.link`, :mod:`.records` and :mod:`.signatures`. Five parts are shared with the host: the rules for manifests
-(``contract.manifest_validation``, which the code that makes manifests does not use), the joining of a manifest's parts
-(``contract.manifest_parts``), the JSON Schema reader (``contract.schemas``), from which inputs are made, the members
-that a Genesis must have (``identity.genesis``), and the method catalog. An error in these may pass on both sides.
+:mod:`.link`, :mod:`.records`, :mod:`.genesis`, :mod:`.manifest_parts` and :mod:`.signatures`. Two parts are shared with
+the host: the rules for manifests (``contract.manifest_validation``, which the code that makes manifests does not use),
+and the method catalog. An error in these may pass on both sides.
 
 - :mod:`.access`: what the operator of a run supplies
 - :mod:`.request_bytes`: requests as bytes
 - :mod:`.case`: what a case is, and how the modules of cases are written
 - :mod:`.expectations`: assertions about answers
 - :mod:`.dialing`: new links to a target, over TLS or QUIC
+- :mod:`.genesis`: the form of an Agent Genesis; :mod:`.manifest_parts`: the parts of a large manifest
 - :mod:`.link`: what a link is; raw bytes over TLS, with the standard library's blocking sockets
 - :mod:`.quic`: raw bytes over QUIC
 - :mod:`.patterns`: texts that match a pattern, for the plain patterns that endpoint schemas use

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from agtphost.conformance.access import Access, Carrier
 from agtphost.conformance.link import Credentials, Link, TlsLink, Unreachable, client_context
-from agtphost.extras import is_installed, missing
 
 
 def dialer(access: Access, shown: Credentials) -> Callable[[], Link]:
@@ -18,10 +17,10 @@ def dialer(access: Access, shown: Credentials) -> Callable[[], Link]:
     if access.carrier is Carrier.TLS:
         context = client_context(access.trust, shown)
         return lambda: TlsLink(access.where, context, access.timeout)
-    if not is_installed("aioquic"):
-        raise Unreachable(missing("aioquic"))
-    from agtphost.conformance.quic.link import QuicChannel, QuicLink, client_configuration
-
+    try:
+        from agtphost.conformance.quic.link import QuicChannel, QuicLink, client_configuration
+    except ImportError as error:
+        raise Unreachable(f"a run over QUIC needs the package {error.name}, which is not installed") from error
     configuration = client_configuration(access.where, access.trust, shown)
 
     def dial() -> Link:

@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from agtphost.conformance.access import Access, Carrier, Role
 from agtphost.conformance.dialing import dialer
 from agtphost.conformance.link import Credentials, Link, RawAnswer, Unreachable
+from agtphost.conformance.manifest_parts import join_parts
 from agtphost.conformance.request_bytes import Envelope, Field, request
 from agtphost.conformance.signatures import public_key
 from agtphost.conformance.surface import LEGACY, DeclaredEndpoint, TargetTool
 from agtphost.conformance.verdict import Failure, Inapplicable, Need
-from agtphost.contract.manifest_parts import PartError, PartReader
 from agtphost.contract.manifest_validation import ManifestFinding, examine
 from agtphost.vocabulary.catalog import Catalog
 
@@ -222,23 +222,6 @@ class Target:
             return None
         return value if self.root.status == 200 and is_manifest(value) else None
 
-    def _whole(self, first: Mapping[str, Any]) -> Mapping[str, Any]:
-        """
-        Return the manifest joined from all its parts, each of which has its own signature.
-
-        :raises Failure: a part cannot be fetched, or does not belong to the manifest.
-        """
-        parts = PartReader()
-        try:
-            token = parts.add(first, len(self.root.body))
-            while token:
-                answer = self.ask("DISCOVER", "/", {"part": token})
-                value = answer.value
-                token = parts.add(value if isinstance(value, Mapping) else {}, len(answer.body))
-            return parts.to_manifest()
-        except PartError as error:
-            raise Failure(f"the manifest is incomplete: {error}") from None
-
     @cached_property
     def findings(self) -> list[ManifestFinding]:
         """The findings of `agtp manifest validate` for the manifest."""
@@ -274,7 +257,8 @@ class Target:
     @cached_property
     def declared_endpoints(self) -> tuple[DeclaredEndpoint, ...]:
         """Every endpoint of the manifest, from all its parts."""
-        listed = self._whole(self.manifest or {}).get("endpoints")
+        whole = join_parts(self.manifest or {}, lambda token: self.ask("DISCOVER", "/", {"part": token}).value)
+        listed = whole.get("endpoints")
         entries = listed if isinstance(listed, list) else []
         return tuple(DeclaredEndpoint(definition=entry) for entry in entries if isinstance(entry, Mapping))
 
