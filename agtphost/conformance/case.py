@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
 from agtphost.conformance.target import Target
@@ -111,3 +113,14 @@ def _bind_values(check: Callable[..., object], values: Sequence[object]) -> Chec
         partial(check, target)(*values)
 
     return run_check
+
+
+def load_tables(name: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the tables of a file of cases, by name; each is a list of rows."""
+    tables = tomllib.loads(files(__package__).joinpath("cases", name).read_text())
+    return {title: [tuple(row) for row in rows] for title, rows in tables.items()}
+
+
+def octets(text: str) -> bytes:
+    """Return the octets of a text in a table, which has one character for each of them."""
+    return text.encode("latin-1")

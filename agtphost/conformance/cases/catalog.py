@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from agtphost.conformance.case import Cases
+from agtphost.conformance.case import Cases, load_tables
 from agtphost.conformance.cases.headers import FLOOR
 from agtphost.conformance.expectations import forbid_status, require_list, require_members, require_status
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need, expect
 
 CASES = Cases("catalog")
+TABLES = load_tables("requests.toml")
 
 NOWHERE = "/conformance/none"
 
@@ -95,21 +96,7 @@ def floor(target: Target, method: str) -> None:
     forbid_status(target.ask(method, "/", {}, who=target.best), 404, 405, 459, 501)
 
 
-for _name, _requirements, _title, _method in (
-    ("unknown", "API-004 AGTP-253", "An unknown word as method is answered 459.", "FROBNICATE"),
-    ("experimental", "AGTP-252", "A name with the prefix X- is answered 459.", "X-NEGOTIATE"),
-    ("lower-case", "AGTP-184 API-005", "A method in lower case is answered 459.", "discover"),
-    ("mixed-case", "AGTP-184 API-005", "A method in mixed case is answered 459.", "Discover"),
-    ("two-letters", "API-005", "A name of two letters is answered 459.", "GO"),
-    ("underscore", "API-005", "A name with an underscore is answered 459.", "DO_IT"),
-    ("digits", "API-005", "A name with digits is answered 459.", "QUERY2"),
-    ("33-letters", "API-005", "A name of 33 letters is answered 459.", "A" * 33),
-    ("http-head", "API-004", "HTTP's HEAD is answered 459.", "HEAD"),
-    ("http-options", "API-004", "HTTP's OPTIONS is answered 459.", "OPTIONS"),
-    ("profile", "AGTP-256", "A method of a profile that is not declared is answered 459.", "PRESCRIBE"),
-    ("prefix-of-known", "API-004", "The beginning of a known name is answered 459.", "DISCOV"),
-    ("extension-of-known", "API-004", "A known name with a letter more is answered 459.", "DISCOVERX"),
-):
+for _name, _requirements, _title, _method in TABLES["refused_methods"]:
 
     def _check_refused(target: Target, method: str) -> None:
         if method in set(target.member("custom_methods") or ()):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.conformance.access import Role
-from agtphost.conformance.case import Cases
+from agtphost.conformance.case import Cases, load_tables
 from agtphost.conformance.expectations import (
     is_hex64,
     is_moment,
@@ -21,6 +21,7 @@ from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 
 CASES = Cases("uri")
+TABLES = load_tables("requests.toml")
 
 NAMESPACE = [
     "document_type",
@@ -72,29 +73,14 @@ def _read(target: Target, rest: str = "", who: Role | None = None) -> RawAnswer:
 # Names
 
 
-for _name, _title, _path in (
-    ("unknown-name", "An agent name that is not hosted is answered 404.", "/agents/conformance-nobody"),
-    ("unknown-id", "A canonical Agent-ID that is not hosted is answered 404.", "/agents/" + "ab" * 32),
-    (
-        "unknown-status",
-        "The status of an agent that is not hosted is answered 404.",
-        "/agents/conformance-nobody/status",
-    ),
-):
+for _name, _title, _path in TABLES["unknown_agents"]:
 
     def _not_found(target: Target, path: str) -> None:
         require_status(target.ask("DESCRIBE", path), 404)
 
     CASES.row(_name, "AGTP-107", _title, _not_found, _path)
 
-for _name, _ids, _path in (
-    ("name-with-dot", "AGTP-104 AGTP-106", "/agents/bad.name"),
-    ("name-escaped-space", "AGTP-104 AGTP-106", "/agents/bad%20name"),
-    ("name-escaped-slash", "AGTP-104 AGTP-106", "/agents/..%2F..%2Fetc"),
-    ("name-escaped-nul", "AGTP-104 AGTP-106", "/agents/bad%00"),
-    ("id-of-63-digits", "AGTP-105", "/agents/" + "a" * 63),
-    ("id-in-upper-case", "AGTP-104", "/agents/" + "AB" * 32),
-):
+for _name, _ids, _path in TABLES["malformed_names"]:
 
     def _check_malformed(target: Target, path: str) -> None:
         require_status(target.ask("DESCRIBE", path), 400, 404, 460)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agtphost.conformance.access import Role
-from agtphost.conformance.case import Cases
+from agtphost.conformance.case import Cases, load_tables, octets
 from agtphost.conformance.cases.framing import probe
 from agtphost.conformance.cases.tour import tour
 from agtphost.conformance.expectations import (
@@ -23,6 +23,7 @@ from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need, expect
 
 CASES = Cases("headers")
+TABLES = load_tables("requests.toml")
 
 TIERS = {"1", "2", "3"}
 VERIFICATION_PATHS = {"dns-anchored", "log-anchored", "hybrid", "org-asserted", "self-signed"}
@@ -183,18 +184,7 @@ def no_effect(target: Target, name: str) -> None:
     require_absent(answer, name)
 
 
-for _field, _value in (
-    ("Priority", "critical"),
-    ("TTL", "1"),
-    ("Budget-Limit", "tokens=1"),
-    ("AGTP-Zone-ID", "zone:conformance"),
-    ("Content-Schema", "https://example.com/schema"),
-    ("Telemetry-Export", "none"),
-    ("Method-Grammar", "AGIS/1.0"),
-    ("X-Agent-ID", "ab" * 32),
-    ("X-Authority-Scope", "payments:purchase"),
-    ("X-Forwarded-For", "192.0.2.1"),
-):
+for _field, _value in TABLES["fields_without_effect"]:
 
     def _check_ignored(target: Target, name: str, value: str) -> None:
         plain, answer = target.ask("DISCOVER", "/agents"), target.ask("DISCOVER", "/agents", fields=[(name, value)])
@@ -394,12 +384,7 @@ def check_separator(target: Target, _: str, separator: str) -> None:
 # Bodies
 
 
-for _name, _type, _ids in (
-    ("agtp-json", "application/vnd.agtp+json", "AGTP-091 AGTP-320"),
-    ("json", "application/json", "API-155"),
-    ("parameter", "application/vnd.agtp+json; charset=utf-8", "AGTP-091"),
-    ("any-case", "Application/VND.agtp+JSON", "AGTP-091"),
-):
+for _name, _type, _ids in TABLES["body_types"]:
 
     def _read(target: Target, kind: str) -> None:
         answer = target.ask("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64}, content_type=kind)
@@ -415,20 +400,12 @@ def yaml_body(target: Target) -> None:
     require_status(target.ask("INSPECT", "/", body, content_type="application/vnd.agtp+yaml"), 404, 401, 403, 400, 415)
 
 
-for _name, _title, _octets in (
-    ("python-tag", "A YAML tag for a Python object is refused.", b"target: !!python/object/apply:os.getpid []\n"),
-    (
-        "alias",
-        "YAML aliases are not expanded without bound.",
-        b"a: &a [x,x,x]\nb: &b [*a,*a,*a]\nc: &c [*b,*b,*b]\nd: [*c,*c,*c]\n",
-    ),
-    ("broken", "YAML that cannot be read is refused.", b"target: [audit\n"),
-):
+for _name, _title, _octets in TABLES["refused_yaml"]:
 
     def _yaml_refused(target: Target, octets: bytes) -> None:
         require_status(target.ask("INSPECT", "/", octets, content_type="application/vnd.agtp+yaml"), 400, 422)
 
-    CASES.row(f"body-yaml-{_name}", "AGTP-091", _title, _yaml_refused, _octets)
+    CASES.row(f"body-yaml-{_name}", "AGTP-091", _title, _yaml_refused, octets(_octets))
 
 
 @CASES.case("body-without-type", "AGTP-093")

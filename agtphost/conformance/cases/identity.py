@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.conformance.access import Role
-from agtphost.conformance.case import Cases
+from agtphost.conformance.case import Cases, load_tables
 from agtphost.conformance.cases.headers import FLOOR
 from agtphost.conformance.cases.tour import UNKNOWN_ID
 from agtphost.conformance.expectations import (
@@ -27,6 +27,7 @@ from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 
 CASES = Cases("identity")
+TABLES = load_tables("requests.toml")
 
 DOCUMENT = [
     "agtp_version",
@@ -97,15 +98,7 @@ def not_inherited(target: Target) -> None:
     expect(second is not None and second.status == 401, f"the second request is answered {second}")
 
 
-for _name, _value in (
-    ("63-digits", "a" * 63),
-    ("65-digits", "a" * 65),
-    ("upper-case", "AB" * 32),
-    ("not-hex", "g" * 64),
-    ("label", "agt-librarian"),
-    ("uri", "agtp://" + "ab" * 32),
-    ("empty", ""),
-):
+for _name, _value in TABLES["malformed_agent_ids"]:
 
     def _check_malformed(target: Target, value: str) -> None:
         require_status(target.ask("DISCOVER", "/agents", fields=[("Agent-ID", value)]), 400, 401)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.conformance.access import Role
-from agtphost.conformance.case import Cases
+from agtphost.conformance.case import Cases, load_tables
 from agtphost.conformance.expectations import (
     is_hex64,
     require_header,
@@ -23,6 +23,7 @@ from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 
 CASES = Cases("inspect")
+TABLES = load_tables("requests.toml")
 
 WALK = 12
 TARGETS = ("audit", "chain_head", "lifecycle", "contract", "rcns-attempt")
@@ -100,26 +101,7 @@ def own_record(target: Target) -> None:
     fetch(target, audit_id_of(answer))
 
 
-for _name, _title, _parameters in (
-    ("no-target", "INSPECT without target is refused.", {}),
-    ("unknown-target", "An unknown target is refused.", {"target": "conformance"}),
-    ("target-of-other-type", "A target that is not a text is refused.", {"target": 7}),
-    ("audit-without-id", "target=audit without audit_id is refused.", {"target": "audit"}),
-    ("audit-short-id", "An audit_id of 63 digits is refused.", {"target": "audit", "audit_id": "a" * 63}),
-    ("audit-upper-case", "An audit_id in upper case is refused.", {"target": "audit", "audit_id": "AB" * 32}),
-    ("audit-not-hex", "An audit_id that is not hexadecimal is refused.", {"target": "audit", "audit_id": "g" * 64}),
-    ("audit-number", "An audit_id that is a number is refused.", {"target": "audit", "audit_id": 7}),
-    ("audit-path", "An audit_id that looks like a path is refused.", {"target": "audit", "audit_id": "../" * 21 + "x"}),
-    ("chain-head-without-agent", "target=chain_head without agent_id is refused.", {"target": "chain_head"}),
-    ("chain-head-not-hex", "target=chain_head with a label is refused.", {"target": "chain_head", "agent_id": "label"}),
-    ("lifecycle-without-agent", "target=lifecycle without agent_id is refused.", {"target": "lifecycle"}),
-    ("lifecycle-not-hex", "target=lifecycle with a label is refused.", {"target": "lifecycle", "agent_id": "label"}),
-    (
-        "lifecycle-bad-limit",
-        "A limit that is not a number is refused.",
-        {"target": "lifecycle", "agent_id": "a" * 64, "limit": "x"},
-    ),
-):
+for _name, _title, _parameters in TABLES["refused_inspections"]:
 
     def _check_refused(target: Target, parameters: Mapping[str, object]) -> None:
         require_status(inspect(target, **parameters), 422, 400)
@@ -133,12 +115,7 @@ def names_parameter(target: Target) -> None:
     require_mention(inspect(target, target="conformance"), "target")
 
 
-for _target, _member in (
-    ("audit", "audit_id"),
-    ("chain_head", "agent_id"),
-    ("contract", "synthesis_id"),
-    ("rcns-attempt", "attempt_id"),
-):
+for _target, _member in TABLES["inspections_by_member"]:
 
     def _missing(target: Target, name: str, member: str) -> None:
         answer = inspect(target, target=name, **{member: ZEROS})

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from agtphost.conformance.case import Cases
+from agtphost.conformance.case import Cases, load_tables
 from agtphost.conformance.expectations import forbid_status, require_status, require_success
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need, expect
 
 CASES = Cases("path")
+TABLES = load_tables("requests.toml")
 
-for _name, _requirements, _title, _path, _segment in (
-    ("first-segment", "API-027 AGTP-023", "A method as first segment", "/book/room", "book"),
-    ("last-segment", "API-027", "A method as last segment", "/conformance/book", "book"),
-    ("middle-segment", "API-027", "A method between other segments", "/conformance/search/none", "search"),
-    ("capital", "API-027", "A method with a capital letter", "/Book", "Book"),
-    ("upper-case", "API-027", "A method in capital letters", "/BOOK/room", "BOOK"),
-    ("hyphen", "API-027", "A method with a hyphen in it", "/bo-ok", "bo-ok"),
-    ("underscores", "API-027", "A method with underscores in it", "/B_O_O_K/x", "B_O_O_K"),
-    ("floor-method", "API-027", "A method of the floor", "/conformance/execute", "execute"),
-    ("with-query", "API-027 AGTP-021", "A method before a query", "/conformance/delegate?a=1", "delegate"),
-    ("with-number-path", "API-027", "A method among numbers", "/1/purchase/2", "purchase"),
-    ("escaped-letter", "API-027", "A method with an escaped letter", "/conformance/b%6Fok", ""),
-):
+for _name, _requirements, _title, _path, _segment in TABLES["paths_with_methods"]:
 
     def _check_leak(target: Target, path: str, segment: str) -> None:
         answer = require_status(target.ask("QUERY", path), 460)
@@ -34,31 +23,14 @@ for _name, _requirements, _title, _path, _segment in (
         f"leak-{_name}", _requirements, f"{_title} is answered 460 naming the segment.", _check_leak, _path, _segment
     )
 
-for _name, _requirements, _title, _path in (
-    ("trailing-slash", "API-026", "A trailing slash is answered 460.", "/conformance/"),
-    ("trailing-slash-known", "API-026", "A trailing slash after a known path is answered 460.", "/methods/"),
-    ("empty-segment", "API-029", "An empty segment is refused.", "/conformance//none"),
-    ("two-trailing", "API-026", "Two trailing slashes are refused.", "/conformance//"),
-):
+for _name, _requirements, _title, _path in TABLES["refused_paths"]:
 
     def _check_malformed(target: Target, path: str) -> None:
         require_status(target.ask("QUERY", path), 460, 400)
 
     CASES.row(f"form-{_name}", _requirements, _title, _check_malformed, _path)
 
-for _name, _requirements, _title, _path in (
-    ("longer-word", "API-027", "A word that begins with a method's name is allowed.", "/conformance/bookings"),
-    ("word-with-method", "API-027", "A word that contains a method's name is allowed.", "/conformance/notebook"),
-    ("mixed-case", "API-034", "Capital letters are allowed.", "/Conformance_Items/sub-Item"),
-    ("deep", "API-034", "Any depth is allowed.", "/conformance/a/b/c/d/e/f/g/h/i/j"),
-    ("escape", "API-029", "An escaped space is allowed.", "/conformance/a%20b"),
-    ("sub-delims", "API-029", "Sub-delimiters are allowed.", "/conformance/a!$&'()*+,;=b"),
-    ("colon-at", "API-029", "A colon and an @ are allowed.", "/conformance/a:b@c"),
-    ("tilde", "API-029", "Unreserved characters are allowed.", "/conformance/a-b.c_d~e"),
-    ("number", "API-029", "Digits are allowed.", "/conformance/12345"),
-    ("well-known", "API-039", "/.well-known is a path like any other.", "/.well-known/agtp"),
-    ("underscore-agtp", "API-039", "/_agtp is a path like any other.", "/_agtp/x"),
-):
+for _name, _requirements, _title, _path in TABLES["allowed_paths"]:
 
     def _check_unknown(target: Target, path: str) -> None:
         require_status(target.ask("QUERY", path), 404, 405)
@@ -72,16 +44,7 @@ def root(target: Target) -> None:
     forbid_status(target.ask("DISCOVER", "/"), 460, 400)
 
 
-for _name, _title, _path in (
-    ("dots", "Dot segments are not resolved.", "/conformance/../methods"),
-    ("escaped-dots", "Escaped dot segments are not resolved.", "/conformance/%2e%2e/methods"),
-    ("escaped-slash", "An escaped slash does not separate segments.", "/agents%2Fnone"),
-    ("escaped-nul", "An escaped NUL does not end the path.", "/methods%00"),
-    ("escaped-crlf", "Escaped line ends do not end a line.", "/methods%0d%0aX-Injected:%201"),
-    ("overlong", "An overlong escape does not count as a slash.", "/conformance/%c0%af"),
-    ("double-escape", "Escapes are decoded only once.", "/%256dethods"),
-    ("case", "Paths are compared with regard to case.", "/METHODS"),
-):
+for _name, _title, _path in TABLES["unresolved_paths"]:
 
     def _nothing_there(target: Target, path: str) -> None:
         answer = target.ask("DISCOVER", path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agtphost.conformance.access import Role
-from agtphost.conformance.case import Cases
+from agtphost.conformance.case import Cases, load_tables, octets
 from agtphost.conformance.cases.tour import UNKNOWN_ID, tour
 from agtphost.conformance.expectations import (
     require_members,
@@ -18,6 +18,7 @@ from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need, expect
 
 CASES = Cases("status")
+TABLES = load_tables("requests.toml")
 
 KNOWN = frozenset(
     {200, 201, 202, 204, 301, 400, 401, 403, 404, 405, 408, 409, 410, 422, 429, 500, 501, 503}
@@ -82,26 +83,14 @@ def success(target: Target) -> None:
 
 
 for _name, _title, _octets in (
-    ("open-brace", "A body that is not JSON is answered 400.", b"{"),
-    ("trailing", "Text after the JSON of a body is answered 400.", b'{"target":"audit"} x'),
-    ("nan", "NaN in a body is answered 400.", b'{"target":NaN}'),
-    ("infinity", "Infinity in a body is answered 400.", b'{"target":-Infinity}'),
-    ("single-quotes", "Single quotation marks in a body are answered 400.", b"{'target':'audit'}"),
-    ("comment", "A comment in a body is answered 400.", b'{"target":"audit"/**/}'),
-    ("not-utf8", "A body that is not UTF-8 is answered 400.", b'{"target":"\xff"}'),
-    (
-        "duplicate-key",
-        "A repeated member in a body is answered 400.",
-        b'{"target":"audit","target":"lifecycle"}',
-    ),
-    ("deep", "A body nested ten thousand deep is answered 400.", b'{"a":' * 10_000 + b"1" + b"}" * 10_000),
-    ("empty", "A body of white space is answered 400.", b"   "),
+    *TABLES["refused_bodies"],
+    ("deep", "A body nested ten thousand deep is answered 400.", '{"a":' * 10_000 + "1" + "}" * 10_000),
 ):
 
     def _bad_json(target: Target, octets: bytes) -> None:
         require_status(target.ask("INSPECT", "/", octets), 400)
 
-    CASES.row(f"400-{_name}", "AGTP-068", _title, _bad_json, _octets)
+    CASES.row(f"400-{_name}", "AGTP-068", _title, _bad_json, octets(_octets))
 
 
 @CASES.each("400-{0}", "AGTP-068 AGTP-095", (("array", "[]"), ("string", '"x"'), ("number", "7"), ("null", "null")))
@@ -187,14 +176,7 @@ def endpoint_violation(target: Target) -> None:
     expect(answer.members.get("segment") == "book", f"the body says segment {answer.members.get('segment')!r}")
 
 
-for _name, _title, _method, _address, _status in (
-    ("459-before-460", "An unknown method on a bad path is answered 459.", "FROBNICATE", "/book/room", 459),
-    ("459-before-404", "An unknown method on an unknown path is answered 459.", "FROBNICATE", "/conformance/none", 459),
-    ("459-before-405", "An unknown method on a known path is answered 459.", "FROBNICATE", "/methods", 459),
-    ("460-before-404", "A bad path is answered 460, not 404.", "TRANSLATE", "/conformance/book", 460),
-    ("405-before-404", "A known path under another method is answered 405.", "TRANSLATE", "/methods", 405),
-    ("404-last", "A known method on an unknown path is answered 404.", "TRANSLATE", "/conformance/none", 404),
-):
+for _name, _title, _method, _address, _status in TABLES["most_specific_statuses"]:
 
     def _specific(target: Target, method: str, address: str, status: int) -> None:
         require_status(target.ask(method, address), status)
