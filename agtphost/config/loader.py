@@ -106,10 +106,17 @@ def problems_in(file: Path, faults: Iterable[ConfigFault]) -> list[Problem]:
     """
     Return the faults of a configuration in use as problems, as reading its file would report them.
 
+    The file is read again only for faults. Some configurations have none, such as that of a host in memory: their
+    problems have no lines.
+
     :raises ConfigurationError: the file cannot be read any more.
     """
     found = list(faults)
-    return read(file).problems(found) if found else []
+    if not found:
+        return []
+    if not file.exists():
+        return [Problem(message=f"{subject(each.location, {})} {each.message}", hint=each.hint) for each in found]
+    return read(file).problems(found)
 
 
 def context_of(document: HostFile, environ: Mapping[str, str]) -> LoadContext:

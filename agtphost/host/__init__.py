@@ -43,7 +43,6 @@ Services:
   :mod:`.agis`, :mod:`.a2a_front`, :mod:`.registry_http` and features
 - :mod:`.vitals_reader`: the host's vital signs
 - :mod:`.clock_watch`: jumps of the system's clock, put on record
-- :mod:`.periodic`: the base class of services that check something periodically
 - :mod:`.notice_queue`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.contract_cleanup`, :mod:`.agent_admission`:
   consequences of lifecycle changes of agents
 - :mod:`.file_access`: files that other users can change;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agtphost.config import Config
+from agtphost.config import Config, problems_in
 from agtphost.config.faults import ConfigFault
 from agtphost.config.presence import public_authority
 from agtphost.contract.binding import Binding
@@ -34,7 +34,6 @@ from agtphost.host.host_loader import LoadedHost
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Methods
 from agtphost.host.oauth import Credentials, IssuerKeys
-from agtphost.host.plugins import problems_of
 from agtphost.host.services import HostServices
 from agtphost.host.summary_writer import refusal_limits
 from agtphost.host.upstreams import Upstreams
@@ -224,7 +223,7 @@ def _place_operator_gates(services: HostServices, order: Sequence[IGate], featur
             what = "cannot be" if location[0] == "gate" else "has a gate at a place that cannot be"
             faults.append(ConfigFault(location=location, message=f"{what}: {error}"))
     if faults:
-        raise ConfigurationError(problems_of(services.config, faults))
+        raise ConfigurationError(problems_in(services.config.file, faults))
     return order
 
 

@@ -11,8 +11,8 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
 from agtphost.host.card_registry import CardRegistry
 from agtphost.host.cards import find_terms
 from agtphost.host.core import Core
-from agtphost.host.periodic import PeriodicService
 from agtphost.iagtp import ILedger
+from agtphost.protocols.periodic import PeriodicService
 from agtphost.registry.maintenance import CardMaintenance
 
 LOOK_EVERY = 5.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agtphost.adapters.a2a.card import signature_of
+from agtphost.adapters.a2a.card_keys import card_keys
+from agtphost.config import problems_in
 from agtphost.config.faults import ConfigFault
 from agtphost.config.presence import root_of
 from agtphost.config.registry import RegistrySection
@@ -12,11 +14,9 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import REGISTRY
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.built_in import IBuiltInHandler
-from agtphost.host.a2a import card_keys
 from agtphost.host.card_calls import invocation_binding
 from agtphost.host.card_peers import CardPeers
 from agtphost.host.handler_factory import HandlerFactory
-from agtphost.host.plugins import problems_of
 from agtphost.host.services import HostServices
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
@@ -121,7 +121,7 @@ def _terms(services: HostServices, section: RegistrySection) -> MaintenanceSetti
         fault = ConfigFault(
             location=("registry", "provider"), message=f"has a ca that cannot be used: {explain(error)}"
         )
-        raise ConfigurationError(problems_of(services.config, [fault])) from error
+        raise ConfigurationError(problems_in(services.config.file, [fault])) from error
     where = EndpointChecker(development=services.config.host.development, allowed=providers.allowed_networks())
     keys = {each.origin: card_keys(each, services.config) for each in section.provider if each.card_keys}
 

@@ -26,12 +26,12 @@ from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.host.notice_queue import REVOKED, NoticeQueue
-from agtphost.host.periodic import PeriodicService
 from agtphost.iagtp import IAgentDirectory, ILedger
 from agtphost.identity import revocation
 from agtphost.identity.agents import Agent
 from agtphost.identity.certificates import link_of, parse_peer_certificate
 from agtphost.identity.revocation import RevocationError
+from agtphost.protocols.periodic import PeriodicService
 from agtphost.protocols.tls import ServerTLS
 from agtphost.vocabulary import times
 from agtphost.vocabulary.quotas import ITEM_KINDS

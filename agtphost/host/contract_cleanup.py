@@ -14,9 +14,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable
-from agtphost.host.periodic import PeriodicService
 from agtphost.iagtp import ILedger
 from agtphost.negotiation.negotiator import Negotiator
+from agtphost.protocols.periodic import PeriodicService
 
 log = Logger()
 

@@ -13,9 +13,9 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.host.live_directory import Known
-from agtphost.host.periodic import PeriodicService
 from agtphost.iagtp import ILedger
 from agtphost.identity.agents import Agent
+from agtphost.protocols.periodic import PeriodicService
 
 RETRY_SECONDS = 5.0
 """Seconds from a failure of the store to the next attempt."""

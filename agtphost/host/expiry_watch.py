@@ -17,11 +17,11 @@ from twisted.logger import Logger
 from agtphost.config import Config
 from agtphost.config.surfaces import surfaces
 from agtphost.dispatch.rights import Rights
-from agtphost.host.periodic import PeriodicService
 from agtphost.host.services import HostServices
 from agtphost.identity import expiry
 from agtphost.identity.agents import Agent
 from agtphost.identity.expiry import Expiring
+from agtphost.protocols.periodic import PeriodicService
 
 LOOK_EVERY = 600.0
 """Seconds between two reads of the files."""

@@ -14,12 +14,12 @@ from typing import Any
 from zope.interface.exceptions import Invalid
 from zope.interface.verify import verifyObject
 
-from agtphost.config import Config
+from agtphost.config import Config, problems_in
 from agtphost.config.faults import ConfigFault
 from agtphost.errors import Problem
 from agtphost.features import IFeature
 from agtphost.host.plugin_settings import UnusableSchema, WrongSettings, read_settings
-from agtphost.host.plugins import UnusablePlugin, find_factory, problems_of
+from agtphost.host.plugins import UnusablePlugin, find_factory
 from agtphost.vocabulary.tomltext import Location
 
 GROUP = "agtphost.features"
@@ -72,7 +72,7 @@ def load_features(
             faults += error.faults or [ConfigFault(location=location, message=str(error), hint=error.hint)]
     for each in found:
         faults += _check(each, config)
-    problems.extend(problems_of(config, faults))
+    problems.extend(problems_in(config.file, faults))
     return tuple(found)
 
 

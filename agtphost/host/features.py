@@ -14,7 +14,7 @@ from typing import Any
 
 from twisted.application.service import IService
 
-from agtphost.config import Config
+from agtphost.config import Config, problems_in
 from agtphost.config.faults import ConfigFault
 from agtphost.config.plugins import FeatureHttp
 from agtphost.config.surfaces import FEATURE, surfaces
@@ -24,7 +24,6 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.features import Contribution, PlacedGate, Services
 from agtphost.handlers.built_in import Target
 from agtphost.host.feature_loading import LoadedFeature
-from agtphost.host.plugins import problems_of
 from agtphost.host.registry import RESERVED_TARGETS
 from agtphost.host.services import HostServices
 from agtphost.http.served_surface import ServedSurface
@@ -101,7 +100,7 @@ def build_features(services: HostServices, before: FeatureSet = NO_FEATURES) -> 
             problems += error.problems
         except (Exception, SystemExit) as error:
             faults.append(ConfigFault(location=each.location, message=f"cannot be built: {error!r}"))
-    problems += problems_of(services.config, [*faults, *_contradictions(services, made)])
+    problems += problems_in(services.config.file, [*faults, *_contradictions(services, made)])
     if problems:
         raise ConfigurationError(problems)
     return FeatureSet(contributions=made)
@@ -227,4 +226,4 @@ def _list_served(config: Config, made: Contribution) -> list[tuple[int, FeatureH
 
 def _refuse(services: HostServices, faults: Sequence[ConfigFault]) -> None:
     if faults:
-        raise ConfigurationError(problems_of(services.config, faults))
+        raise ConfigurationError(problems_in(services.config.file, faults))

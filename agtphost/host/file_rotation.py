@@ -23,10 +23,10 @@ from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.errors import ConfigurationError
 from agtphost.host.newest_key import find_unstored, put_reset_secret, put_statement, put_token_key
-from agtphost.host.periodic import PeriodicService
 from agtphost.identity import files, key_history
 from agtphost.identity.key_history import HostKey, Succession
 from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed
+from agtphost.protocols.periodic import PeriodicService
 from agtphost.protocols.tls import PreparedTLS, ServerTLS
 from agtphost.vocabulary.regular_files import Stamp, stamps
 

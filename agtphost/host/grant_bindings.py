@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 
+from agtphost.config import problems_in
 from agtphost.config.faults import ConfigFault
 from agtphost.contract.binding import Binding
 from agtphost.contract.grant_check import Grantable, NotGrantable, NotOffered
 from agtphost.contract.grants import Grant
 from agtphost.contract.reserved import GRANTS
 from agtphost.errors import ConfigurationError
-from agtphost.host.plugins import problems_of
 from agtphost.host.scope_names import named_scopes
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
@@ -116,7 +116,7 @@ def configure_grants(services: HostServices, upstreams: Upstreams) -> None:
         if agent is not None:
             grants += [Grant(agent_id=agent.agent_id, allow=text, until=section.ends) for text in section.allow]
     if faults:
-        raise ConfigurationError(problems_of(services.config, faults))
+        raise ConfigurationError(problems_in(services.config.file, faults))
     services.rights.configure(grants)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from twisted.logger import Logger
 
-from agtphost.config import Config
+from agtphost.config import Config, problems_in
 from agtphost.config.loader import line_of
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
@@ -26,7 +26,7 @@ from agtphost.host import agents, agis, bindings
 from agtphost.host.feature_loading import HOST_FEATURES, LoadedFeature, load_features
 from agtphost.host.file_access import access_warnings
 from agtphost.host.handler_factory import Bindable
-from agtphost.host.plugins import Plugins, make_plugins, problems_of
+from agtphost.host.plugins import Plugins, make_plugins
 from agtphost.host.reload_plan import HANDLERS, TLS_FILES, Inventory, stamp_endpoint_files, stamp_modules
 from agtphost.host.search_engines import model_of
 from agtphost.host.standard import collection_faults, table_problems
@@ -256,7 +256,7 @@ def combine(
     features = load_features(config, parts["features"], getattr(given, "features", None))
     documents = _documents(config, parts["query"])
     model = model_of(config, parts["search"])
-    parts["policies"].extend(problems_of(config, collection_faults(config.methods)))
+    parts["policies"].extend(problems_in(config.file, collection_faults(config.methods)))
     parts["endpoints"].extend(table_problems(config.methods, endpoints))
     keys = organization_keys(config, parts["methods"])
     key, tls = identity()

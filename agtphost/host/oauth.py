@@ -10,9 +10,9 @@ from twisted.logger import Logger
 
 from agtphost.config.oauth import Issuer, OAuth
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
-from agtphost.host.periodic import PeriodicService
 from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.bearer import BearerTokens, TokenIssuer, read_keys
+from agtphost.protocols.periodic import PeriodicService
 from agtphost.vocabulary.remembered_files import read_named
 
 UNKNOWN_KEY_SECONDS = 5.0

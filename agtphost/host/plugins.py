@@ -19,9 +19,8 @@ from zope.interface import Interface
 from zope.interface.exceptions import BrokenImplementation, Invalid
 from zope.interface.verify import verifyObject
 
-from agtphost.config import Config
-from agtphost.config.faults import ConfigFault, subject
-from agtphost.config.loader import read
+from agtphost.config import Config, problems_in
+from agtphost.config.faults import ConfigFault
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.errors import Problem
 from agtphost.host.plugin_settings import UnusableSchema, WrongSettings, read_settings
@@ -218,15 +217,5 @@ def make_plugins(config: Config, problems: list[Problem], given: Mapping[str, Fa
         observers=[(section.plugin, each) for section, each in make_all(config.observer, IRecordObserver, "observer")],
         store=None if store.plugin is None else one(store.plugin, store.settings, IPluggableStore, ("store",)),
     )
-    problems.extend(problems_of(config, faults))
+    problems.extend(problems_in(config.file, faults))
     return result
-
-
-def problems_of(config: Config, faults: Sequence[ConfigFault]) -> list[Problem]:
-    """Return faults with the lines of their keys; the file is read again only for them."""
-    if not faults:
-        return []
-    if not config.file.exists():
-        # Some configurations have no file, such as that of a host in memory.
-        return [Problem(message=f"{subject(each.location, {})} {each.message}", hint=each.hint) for each in faults]
-    return read(config.file).problems(faults)

@@ -13,10 +13,10 @@ from agtphost.config import Config
 from agtphost.config.anchors import Anchor
 from agtphost.host import agents
 from agtphost.host.live_directory import Known
-from agtphost.host.periodic import PeriodicService
 from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.agents import reconsider
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
+from agtphost.protocols.periodic import PeriodicService
 from agtphost.vocabulary import jsontext
 
 log = Logger()

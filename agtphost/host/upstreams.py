@@ -21,7 +21,7 @@ from agtphost.adapters.operator_adapter import OperatorAdapter
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
 from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.config import Config, MCPServerSection
+from agtphost.config import Config, MCPServerSection, problems_in
 from agtphost.config.faults import ConfigFault
 from agtphost.config.web_upstreams import ACPServerSection
 from agtphost.contract.carried_call import ToolAddress
@@ -31,7 +31,6 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.listening_requests import ListeningRequests
 from agtphost.host.a2a import a2a_agents, apply_approval_rule
 from agtphost.host.evidence import Evidence
-from agtphost.host.plugins import problems_of
 from agtphost.host.server_pool import ServerOrder, ServerPool, ServiceSupply, make_new
 from agtphost.host.services import HostServices
 from agtphost.iagtp import ILedger, IPayloadAdapter
@@ -197,7 +196,7 @@ def _operator_adapters(services: HostServices, known: Iterable[IPayloadAdapter])
         types |= adapter.payload_types
         yield adapter
     if faults:
-        raise ConfigurationError(problems_of(services.config, faults))
+        raise ConfigurationError(problems_in(services.config.file, faults))
 
 
 def apply_approval_default(entry: MCPServerSection, irreversible: bool) -> MCPServerSection:

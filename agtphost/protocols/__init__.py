@@ -8,6 +8,7 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 - :mod:`~agtphost.protocols.connection_states`: the states of a connection
 - :mod:`~agtphost.protocols.connection`: ``ServerConnection``, which drives the wire core
 - :mod:`~agtphost.protocols.coroutines`: runs the coroutine that answers a request
+- :mod:`~agtphost.protocols.periodic`: the base class of services that check something periodically
 - :mod:`~agtphost.protocols.immediate_write`: TCP connections that write immediately what the system takes
 - :mod:`~agtphost.protocols.server`: :class:`AGTPServerFactory`, all connections of a port
 - :mod:`~agtphost.protocols.steady_timers`: timers that no jump of the system's clock moves

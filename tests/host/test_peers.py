@@ -11,12 +11,13 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from twisted.internet.task import Clock
 
+from agtphost.adapters.a2a.card_keys import card_key
 from agtphost.adapters.a2a.front_tasks import FrontTaskTable, front_bindings
 from agtphost.audit.state import StateTable
 from agtphost.config import Config, load
 from agtphost.contract import reserved
 from agtphost.errors import ConfigurationError
-from agtphost.host.a2a import a2a_agents, card_key
+from agtphost.host.a2a import a2a_agents
 from agtphost.host.a2a_front import front_facts
 from agtphost.host.upstreams import acp_servers
 from agtphost.identity.keys import SigningKey
