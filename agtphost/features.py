@@ -22,15 +22,19 @@ from agtphost.config import Config
 from agtphost.config.faults import ConfigFault
 from agtphost.contract.binding import Binding
 from agtphost.contract.carried_call import ToolAddress
+from agtphost.contract.interfaces import IPayloadAdapter
 from agtphost.contract.policy import MethodPolicy
 from agtphost.dispatch.interfaces import IDispatcher, IOperatorGate
 from agtphost.dispatch.tracing import Tracer
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Target
+from agtphost.handlers.peer_hosts import PeerHost
 from agtphost.http.served_surface import ServedSurface
+from agtphost.identity.agents import Agent
 from agtphost.identity.directory import IAgentDirectory
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.identity.peer import PeerCertificate
+from agtphost.search.engine import SearchEngine
 from agtphost.stores.record_store import IRecordStore
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.steps import Executor
@@ -41,11 +45,18 @@ class IBindingTable(Interface):
     """
     The table of what can be called under one configuration.
 
-    Bindings are known once all features are built, so :meth:`IFeature.build` may keep their readers and not call them.
+    The bindings on a path are known once all features are built, so :meth:`IFeature.build` may keep their readers and
+    not call them. The attributes are known before.
     """
 
     catalog: Catalog = Attribute("Catalog: the methods that exist")
     policy: MethodPolicy = Attribute("MethodPolicy: those that the operator admits, and their aliases")
+
+    search: SearchEngine = Attribute("SearchEngine: ranks what is found by a description, as [search] sets it")
+    adapters: Sequence[IPayloadAdapter] = Attribute(
+        "Sequence[IPayloadAdapter]: what carries calls of tools on EXECUTE, one for each protocol; that of MCP always"
+    )
+    endpoints: Sequence[Binding] = Attribute("Sequence[Binding]: the operator's endpoints")
 
     def methods_at(path: str) -> Sequence[str]:
         """Return the methods bound on a path, sorted; empty if the path is unknown."""
@@ -60,6 +71,11 @@ class IRunningHost(Interface):
     config: Config = Attribute("Config: the configuration in force")
     dispatcher: IDispatcher = Attribute("IDispatcher: answers requests under the configuration in force")
     offload: Executor = Attribute("Executor: calls functions off the reactor")
+
+    peers: Sequence[PeerHost] = Attribute("Sequence[PeerHost]: other hosts that it may ask, the same until it stops")
+
+    def state_of(agent: Agent) -> LifecycleState:
+        """Return the present lifecycle state of an agent."""
 
     def read_vitals() -> Vitals:
         """Return the host's vital signs."""

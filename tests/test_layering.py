@@ -69,7 +69,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `contract` for how an endpoint looks as an MCP tool.
     # What agents are listed, by cards: it answers methods, from what adapters and the directory have.
     "registry": EVERYONE
-    | {"audit", "config", "contract", "dispatch", "handlers", "identity", "methods", "search", "upstream", "wire"},
+    | {"adapters", "audit", "config", "contract", "dispatch", "features", "handlers", "http", "http_clients"}
+    | {"identity", "methods", "protocols", "search", "upstream", "wire"},
     "client": EVERYONE | {"agis", "config", "contract", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
     "gateway": EVERYONE
@@ -113,7 +114,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "protocols",
         "http",
         "client",
-        "registry",
         "search",
         "compute",
         "cluster",
@@ -124,7 +124,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "http_clients": EVERYONE | {"config", "dispatch", "http", "identity", "protocols", "wire"},
     "tap": EVERYONE | {"config", "host"},
     # What a feature is built from and what it adds, of ours as of others: it knows types, and no part of the host.
-    "features": EVERYONE | {"audit", "config", "contract", "dispatch", "handlers", "http", "identity", "stores"},
+    "features": EVERYONE
+    | {"audit", "config", "contract", "dispatch", "handlers", "http", "identity", "search", "stores"},
     # The names that packages of others import; nothing of the host imports it.
     "plugin": EVERYONE
     | {"audit", "config", "contract", "dispatch", "features", "handlers", "http", "identity", "stores"},
@@ -140,7 +141,7 @@ What the page imports but for its feature and its methods: a view shows and does
 is for the filter language, which has one parser.
 """
 
-FEATURES = {"gateway", "mcp", "metrics", "page", "traces", "witnessing"}
+FEATURES = {"gateway", "mcp", "metrics", "page", "registry", "traces", "witnessing"}
 """Rooms that the host takes as features, by their entry points."""
 
 TWISTED_FREE = {"agis", "vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
@@ -288,6 +289,7 @@ def test_features_are_given_few_things() -> None:
         ("host", "from agtphost.page.feature import mask_configuration"),
         ("host", "from agtphost.mcp.front import McpFrontResource"),
         ("host", "from agtphost.gateway.translation import TranslationRules"),
+        ("host", "from agtphost.registry.catalogue import Cards"),
         ("metrics", "from agtphost.traces.service import TraceService"),
         ("http", "from agtphost.dispatch.dispatcher import Dispatcher"),
         ("http", "from agtphost.config import load"),
@@ -424,7 +426,8 @@ OLD_MODULES: Mapping[str, str] = {
     "cli": "reach",
     "client": "greetings",
     "http": "gateway gateway_documents gateway_events translation tool_calls viewer_files",
-    "host": "uptake handling materials traces metrics witnesses page http_clients mcp_front gateway own_documents",
+    "host": "uptake handling materials traces metrics witnesses page http_clients mcp_front gateway own_documents "
+    "cards card_calls card_peers card_registry card_watch registry_http periodic",
     "methods": "page oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",

@@ -13,6 +13,7 @@ What answers an endpoint.
 - :mod:`.composition` and :mod:`.recipe_step`: recipes
 - :mod:`.deadlines`: one timer for many waits; :mod:`.listening_requests`: requests that wait for news, until a stop;
   :mod:`.rights_listeners`: those that end when the rights of their agent change
+- :mod:`.peer_hosts`: other AGTP hosts that this one may ask
 - :mod:`.http_bodies`: forms, files and header values for the HTTPS services of :mod:`agtphost.upstream.external`
 - :mod:`.log_context`: which call a line of the log belongs to; :mod:`.tracing`: and to which trace the call itself does
 """

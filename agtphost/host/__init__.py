@@ -25,8 +25,6 @@ Build steps, in order:
 - :mod:`.expiry_watch`: every expiry date that a host knows
 - :mod:`.grant_bindings`: the rights that the host grants to agents; :mod:`.scope_names`: the scopes that it asks for;
   :mod:`.rights_watch`: changes of rights, of which open clients hear
-- :mod:`.cards`, with :mod:`.card_registry`, :mod:`.card_calls`, :mod:`.card_peers` and :mod:`.card_watch`: the registry
-  of cards
 - :mod:`.publication`: the manifest and its version; :mod:`.transports`: the carriers that it states
 - :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide; :mod:`.plugin_settings` checks their
   settings
@@ -40,7 +38,7 @@ Services:
 - :mod:`.ordered_services`, with :mod:`.drain_delay`: start and stop in order; :mod:`.service_manager`: notifications
   to systemd
 - :mod:`.listener`: listeners of AGTP, and the ready line; :mod:`.surfaces`: listeners of HTTP, for :mod:`.bootstrap`,
-  :mod:`.agis`, :mod:`.a2a_front`, :mod:`.registry_http` and features
+  :mod:`.agis`, :mod:`.a2a_front` and features
 - :mod:`.vitals_reader`: the host's vital signs
 - :mod:`.clock_watch`: jumps of the system's clock, put on record
 - :mod:`.notice_queue`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.contract_cleanup`, :mod:`.agent_admission`:

@@ -17,13 +17,13 @@ from twisted.logger import Logger
 
 from agtphost.cluster.pod_label import PodLabel
 from agtphost.cluster.process_reports import ProcessReporter
-from agtphost.host import a2a_front, registry_http
+from agtphost.config.surfaces import REGISTRY
+from agtphost.host import a2a_front
 from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.agents import restore
 from agtphost.host.bootstrap import bootstrap
 from agtphost.host.called_endpoints import find_unanswered
-from agtphost.host.card_watch import CardWatch
 from agtphost.host.certificate_notices import CertificateNotices
 from agtphost.host.contract_cleanup import ContractCleanup
 from agtphost.host.core import Core
@@ -52,7 +52,6 @@ from agtphost.host.unmatched import RemarkLog, find_unmatched
 from agtphost.host.upstreams import UpstreamFactory
 from agtphost.host.vitals_reader import register_vitals, vitals_reader
 from agtphost.http.refusals import RefusalRecorder
-from agtphost.http.registry import RegistryResource
 from agtphost.http.served_surface import ServedSurface
 from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
@@ -225,10 +224,6 @@ def _record_services(
         services.seconds,
     )
     generations.after_turn(lambda core: watch.check())
-    cards = CardWatch(services.reactor, services.lasting.cards, ledger, services.seconds)
-    cards.turn_to(generations.core)
-    generations.after_turn(cards.turn_to)
-    yield cards
     yield agents
     yield watch
     yield generations.keys.service
@@ -281,12 +276,13 @@ def _outside_services(
     look = vitals_reader(services, lambda: generations.core, listening, ending, draining, quic)
     generations.before_turn(lambda core: register_vitals(core.services, look))
     manager.look_with(look)
-    fronted, listed = _a2a_front(services, generations), _registry(generations)
+    fronted, surfaces = _a2a_front(services, generations), generations.core.features.surfaces
+    listed = next((each for each in surfaces if each.name == REGISTRY), None)
     if fronted is not None and listed is not None:
         # Both protocols serve their card at the same path (HAIDIP-002).
         fronted.resource.other = listed.resource
     known = bootstrap(config, services.lasting.host.render_agis_summary)
-    served = (known, fronted, listed, *generations.core.features.surfaces)
+    served = (known, fronted, *surfaces)
     yield from http_services(reactor, config, filter(None, served), RefusalRecorder(front), loaded.https)
     yield listening
     if quic is not None:
@@ -343,12 +339,3 @@ def _a2a_front(services: HostServices, generations: Generations) -> ServedSurfac
     resource = a2a_front.a2a_front(services.reactor, facts, generations.front, services.loaded.key, tasks)
     _follow(generations, resource, lambda core: core.front)
     return a2a_front.build_surface(resource)
-
-
-def _registry(generations: Generations) -> ServedSurface | None:
-    facts = generations.core.registry
-    if facts is None:
-        return None
-    resource = RegistryResource(facts, generations.front)
-    _follow(generations, resource, lambda core: core.registry)
-    return registry_http.build_surface(resource)

@@ -17,12 +17,10 @@ from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, build_disclosure, built_in_methods
 from agtphost.host.negotiation import build_negotiator
 from agtphost.host.orchestration import observe_configuration
-from agtphost.host.registry_http import registry_facts
 from agtphost.host.services import HostServices
 from agtphost.host.standard import apply_tables
 from agtphost.host.upstreams import Upstreams
 from agtphost.http.a2a_front import A2aFrontFacts
-from agtphost.http.registry import RegistryFacts
 from agtphost.methods.merchant import ActionResolver
 from agtphost.negotiation.negotiator import Negotiator
 
@@ -45,9 +43,6 @@ class Core:
 
     front: A2aFrontFacts | None
     """The facts of the A2A front, or None without one."""
-
-    registry: RegistryFacts | None
-    """The facts of the registry over HTTP, or None where it is not served."""
 
     @property
     def features(self) -> FeatureSet:
@@ -123,7 +118,7 @@ def _compose_steps(
         services.lasting.negotiations,
     )
     shown = build_disclosure(services, connected, negotiating)
-    features = build_features(services, running)
+    services.registry.adapters = connected.adapters
     # What merchants sell is bought and quoted under the rules of core v08 section 9.
     purchase = PurchaseFeature(
         config,
@@ -145,10 +140,12 @@ def _compose_steps(
     bound = apply_tables(
         config.methods, purchase.bind_quotes(list(map(prices.apply, ready))), services.offload, services.seconds
     )
+    services.registry.endpoints = bound
     yield
-    methods = built_in_methods(services, connected, shown, purchase, negotiating, features, bound, factory)
+    features = build_features(services, running)
+    methods = built_in_methods(services, connected, shown, purchase, negotiating, features, bound)
     yield
-    table = services.registry.freeze(map(prices.apply, methods.bindings), bound)
+    table = services.registry.freeze(map(prices.apply, methods.bindings))
     yield
     configure_grants(services, connected)
     admission = build_admission(services, table, methods, connected, purchase, negotiating, bound, prices)
@@ -173,5 +170,4 @@ def _compose_steps(
         admission=admission,
         bound=bound,
         front=front,
-        registry=registry_facts(config, loaded.directory, admission.principal),
     )

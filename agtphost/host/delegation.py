@@ -23,6 +23,7 @@ from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Target
 from agtphost.handlers.log_context import client_span
+from agtphost.handlers.peer_hosts import HostAnswer, HostLost, HostUnreachable
 from agtphost.handlers.tracing import end_span_after, fields_of
 from agtphost.host.host_loader import LoadedHost
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
@@ -39,9 +40,6 @@ from agtphost.methods.delegation.asynchronous_tasks import (
 )
 from agtphost.methods.delegation.decision import (
     Forwarded,
-    HostAnswer,
-    HostLost,
-    HostUnreachable,
     RemoteHost,
     States,
 )

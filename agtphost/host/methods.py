@@ -15,14 +15,11 @@ from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, bindings
 from agtphost.host.agis import service_of
-from agtphost.host.card_calls import server_bindings
-from agtphost.host.cards import cards_of
 from agtphost.host.configuration_bindings import configuration_bindings
 from agtphost.host.delegation import DelegationParts, build_delegation
 from agtphost.host.features import FeatureSet
 from agtphost.host.floor import Floor, floor_methods
 from agtphost.host.grant_bindings import granting_bindings
-from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.notice_queue import NoticeQueue, follow_up
 from agtphost.host.orchestration import orchestration_bindings
@@ -45,7 +42,6 @@ from agtphost.methods.discovery.openapi import OpenAPIFace
 from agtphost.methods.discovery.publication import DocumentPublisher
 from agtphost.methods.discovery.status_document import StatusDocuments
 from agtphost.methods.discovery.visibility import Visibility
-from agtphost.methods.discovery.zones import Zones
 from agtphost.methods.domains import Domains
 from agtphost.methods.execution import Carrier
 from agtphost.methods.inspection.access import ReadACL, RecordAccess
@@ -66,7 +62,6 @@ from agtphost.methods.standard.orchestration.monitor_methods import cancelling
 from agtphost.methods.standard.orchestration.pause import Resumption
 from agtphost.methods.standard.services import MethodServices
 from agtphost.negotiation.negotiator import Negotiator
-from agtphost.registry.catalogue import Cards
 from agtphost.vocabulary import times
 
 
@@ -86,12 +81,7 @@ class Disclosure:
 def build_disclosure(services: HostServices, upstreams: Upstreams, negotiating: Negotiator) -> Disclosure:
     """Build the manifest, the Identity Documents, and the visibility of agents."""
     config, loaded, evidence = services.config, services.loaded, services.evidence
-    visibility = Visibility(
-        evidence.states.state_of,
-        Zones(config.policies.zones, filtering=config.policies.zone_filtering),
-        disclosure=config.policies.agent_disclosure,
-        authorization=services.authorization,
-    )
+    visibility = Visibility.for_policies(config.policies, evidence.states.state_of, services.authorization)
     publication = Publication(
         config,
         catalog=loaded.catalog,
@@ -141,8 +131,6 @@ class Methods:
     delegating: DelegationParts
     carrier: Carrier
     features: FeatureSet
-    cards: Cards | None = None
-    """The registry of cards; None without one."""
 
 
 def built_in_methods(
@@ -153,14 +141,12 @@ def built_in_methods(
     negotiating: Negotiator,
     features: FeatureSet,
     bound: Sequence[Binding],
-    factory: HandlerFactory,
 ) -> Methods:
     """
     Build the methods, and register the targets of INSPECT.
 
     :param features: their bindings are among those of the host.
     :param bound: the operator's endpoints.
-    :param factory: makes clients of agents elsewhere.
     """
     config, loaded, evidence = services.config, services.loaded, services.evidence
     carrier = Carrier()
@@ -177,7 +163,6 @@ def built_in_methods(
         latest=services.latest,
     )
     fronted = services.lasting.front_tasks
-    cards, of_cards = cards_of(services, shown.visibility, bound, shown.adapters, factory)
     candidates = _candidates(services, shown, purchase)
     own = bindings.built_ins(
         loaded.catalog,
@@ -210,14 +195,11 @@ def built_in_methods(
             *granting_bindings(services, upstreams, negotiating),
             *configuration_bindings(services),
             *verification_bindings(services),
-            *of_cards,
-            *(server_bindings(services, upstreams.mcp) if cards is not None else ()),
         ),
         floor=floor,
         delegating=tasks,
         carrier=carrier,
         features=features,
-        cards=cards,
     )
 
 
@@ -278,7 +260,7 @@ def _method_services(
         witnesses=features.witness_ages,
         library=Library(loaded.documents),
         candidates=candidates,
-        search=services.lasting.searching.engine_for(config, loaded.model, volatile=loaded.volatile),
+        search=services.registry.search,
         held=evidence.held,
         records=evidence.records,
         access=RecordAccess(ReadACL(config.audit.read_acl), services.authorization),
@@ -306,7 +288,7 @@ def _candidates(services: HostServices, shown: Disclosure, purchase: PurchaseFea
         loaded.directory,
         services.registry.admitted_bindings,
         shown.adapters,
-        services.lasting.searching.engine_for(services.config, loaded.model, volatile=loaded.volatile),
+        services.registry.search,
         shown.visibility,
         categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
         continuations=services.lasting.continuations,

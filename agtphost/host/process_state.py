@@ -23,7 +23,6 @@ from agtphost.dispatch.running_calls import RunningCalls
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.handlers.listening_requests import ListeningRequests
 from agtphost.host.a2a_front import front_tasks
-from agtphost.host.card_registry import CardRegistry
 from agtphost.host.delegation import DelegatedWork
 from agtphost.host.evidence import Evidence
 from agtphost.host.host_loader import LoadedHost
@@ -86,8 +85,6 @@ class ProcessState:
 
     principals: CredentialsInForce
     reloads: ReloadRequests
-    cards: CardRegistry
-    """Registered cards, and which of their agents are alive."""
     searching: SearchEngines
     """The search engines and their vectors."""
 
@@ -126,6 +123,7 @@ class ProcessState:
         offload, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), executor_of(reactor)
         approvals = Approvals(held, config.approvals, seconds, computing)
         approvals.decisions = DecisionRecords(evidence.records.record, partial(every_public, loaded.key))
+        delegated = DelegatedWork.for_host(config, directory, held, reactor, evidence.ledger, seconds)
         listening = ListeningRequests(reactor)
         listening.at_stop(approvals.end_waits)
         return cls(
@@ -151,15 +149,14 @@ class ProcessState:
             ),
             transports=OfferedTransports(),
             propagation=NoticeQueue(reactor, config, held, evidence.records, evidence.ledger),
-            delegated=DelegatedWork.for_host(config, directory, held, reactor, evidence.ledger, seconds),
+            delegated=delegated,
             front_tasks=front_tasks(config, held, evidence.ledger, seconds),
             traffic=traffic,
             principals=CredentialsInForce(reactor),
             reloads=ReloadRequests(),
-            cards=CardRegistry.for_host(held, evidence.ledger, reactor, seconds),
             searching=SearchEngines(reactor, offload),
             workflows=Workflows(held, evidence.ledger, reactor, seconds, offload),
             monitors=monitors,
             stocks=Stocks(held),
-            host=RunningHost(running, traffic, states, computing),
+            host=RunningHost(running, traffic, states, computing, delegated.links),
         )

@@ -12,8 +12,10 @@ from agtphost.contract.policy import MethodPolicy
 from agtphost.features import IBindingTable
 from agtphost.handlers.built_in import Target
 from agtphost.host.bindings import methods_of, units_of
+from agtphost.iagtp import IPayloadAdapter
 from agtphost.methods.inspection.inspect import OWN_TARGETS
 from agtphost.methods.inspection.several import SEVERAL
+from agtphost.search.engine import SearchEngine
 from agtphost.vocabulary.catalog import Catalog
 
 VITALS = "vitals"
@@ -32,14 +34,21 @@ class BindingRegistry:
     it when a request comes. It is empty until :meth:`freeze`.
 
     :param policy: decides which methods are admitted.
+    :param search: ranks what can be called by a description in words.
     """
 
-    def __init__(self, catalog: Catalog, policy: MethodPolicy) -> None:
+    def __init__(self, catalog: Catalog, policy: MethodPolicy, search: SearchEngine) -> None:
         self.catalog = catalog
         self.policy = policy
+        self.search = search
+        self.adapters: Sequence[IPayloadAdapter] = ()
+        """Payload adapters, set before features are built."""
+
+        self.endpoints: Sequence[Binding] = ()
+        """The operator's endpoints, set before features are built."""
+
         self._targets: dict[str, Target] = {}
         self._built_ins: tuple[Binding, ...] = ()
-        self._endpoints: tuple[Binding, ...] = ()
         self._table: EndpointTable | None = None
 
     # Filling
@@ -48,13 +57,13 @@ class BindingRegistry:
         """Add targets of INSPECT; each decides who may read it."""
         self._targets.update(targets)
 
-    def freeze(self, built_ins: Iterable[Binding], endpoints: Iterable[Binding]) -> EndpointTable:
+    def freeze(self, built_ins: Iterable[Binding]) -> EndpointTable:
         """
-        Set all bindings; nothing is added later.
+        Set the host's own bindings; nothing is added later.
 
         :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
         """
-        self._built_ins, self._endpoints = tuple(built_ins), tuple(endpoints)
+        self._built_ins = tuple(built_ins)
         self._table = EndpointTable(self.all_bindings())
         return self._table
 
@@ -64,7 +73,7 @@ class BindingRegistry:
 
         They and their users refer to each other; without this the garbage collector would have to find them.
         """
-        self._built_ins, self._endpoints, self._table = (), (), None
+        self._built_ins, self.endpoints, self.adapters, self._table = (), (), (), None
         self._targets = {}
 
     # Reading
@@ -80,7 +89,7 @@ class BindingRegistry:
 
     def all_bindings(self) -> Sequence[Binding]:
         """Return the host's own bindings and the operator's."""
-        return (*self._built_ins, *self._endpoints)
+        return (*self._built_ins, *self.endpoints)
 
     def admitted_bindings(self) -> list[Binding]:
         """Return the bindings whose method the policy admits; lists show these."""

@@ -15,6 +15,7 @@ from agtphost.contract.carried_call import ToolAddress
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.running_calls import RunningCalls
 from agtphost.features import IRunningHost
+from agtphost.handlers.peer_hosts import PeerHost
 from agtphost.host.publication import Publication
 from agtphost.http_clients import principal_check
 from agtphost.iagtp import IDispatcher, IGate, IToolAddresses
@@ -58,10 +59,19 @@ class RunningHost:
 
     config: Config
 
-    def __init__(self, calls: RunningCalls, traffic: Traffic, states: LifecycleTable, offload: Executor) -> None:
+    def __init__(
+        self,
+        calls: RunningCalls,
+        traffic: Traffic,
+        states: LifecycleTable,
+        offload: Executor,
+        peers: Sequence[PeerHost],
+    ) -> None:
         self.dispatcher = Front()
         self.offload = offload
+        self.peers = peers
         self.watch_agents = states.watch
+        self.state_of = states.state_of
         self._calls = calls
         self._traffic = traffic
         self._read_vitals: VitalsReader | None = None

@@ -70,6 +70,7 @@ class HostServices:
     @classmethod
     def _build(cls, loaded: LoadedHost, **lasting: Any) -> HostServices:
         floor, lease = state_changing_floor(loaded.config), Lease()
+        engine = lasting["lasting"].searching.engine_for(loaded.config, loaded.model, volatile=loaded.volatile)
         held = lasting["evidence"].held
         with held.leasing.filling(lease):
             rights = Rights(held, lasting["seconds"])
@@ -77,7 +78,7 @@ class HostServices:
         return cls(
             loaded=loaded,
             authorization=authorization_of(loaded, floor),
-            registry=BindingRegistry(loaded.catalog, loaded.policy),
+            registry=BindingRegistry(loaded.catalog, loaded.policy, engine),
             floor=floor,
             rights=rights,
             scopes=ScopeRecords(held),

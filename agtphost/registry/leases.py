@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from agtphost.audit.observed_records import ObservedGroup
 from agtphost.identity.peer import Assurance
-from agtphost.registry.entry import LATE, LIVE, LOST
+from agtphost.registry.entry import LATE, LIVE, LOST, CardEntry
 from agtphost.vocabulary.sorted_blocks import SortedBlocks
 from agtphost.vocabulary.steps import TURN
 
@@ -71,7 +71,7 @@ class _Lease:
 
 class Leases:
     """
-    The leases of all cards, by card id.
+    The leases of all cards, by card id. Their states change with time from :meth:`start` on.
 
     :param clock: the clock of timers.
     :param now: returns seconds since the Unix epoch, for times that are reported.
@@ -90,6 +90,7 @@ class Leases:
         self._lost: deque[tuple[float, str]] = deque()
         self._held_back: set[str] = set()
         self._timer: Any = None
+        self._running = False
         self._update_steps: Steps | None = None
         self.frozen = False
         """Whether states are frozen."""
@@ -98,6 +99,13 @@ class Leases:
         return len(self._leases)
 
     # What there is
+
+    def note_entry(self, card_id: str, entry: CardEntry | None) -> None:
+        """Set the lease that the entry of a card states; without an entry, remove it."""
+        if entry is None:
+            self.drop(card_id)
+        else:
+            self.put(card_id, entry.owner, entry.lifetime, entry.lost_since)
 
     def put(self, card_id: str, owner: str, lifetime: float | None, lost_since: float | None = None) -> None:
         """
@@ -175,8 +183,14 @@ class Leases:
 
     # Time
 
+    def start(self) -> None:
+        """Change states when their time comes."""
+        self._running = True
+        self._set_timer()
+
     def stop(self) -> None:
         """Stop all timers."""
+        self._running = False
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = self._update_steps = None
@@ -194,7 +208,7 @@ class Leases:
 
     def _set_timer(self) -> None:
         first = self._due.first()
-        if first is None or self._update_steps is not None:
+        if first is None or self._update_steps is not None or not self._running:
             return
         moment = first[0][0]
         if self._timer is not None and self._timer.active():

@@ -72,6 +72,7 @@ class CardMaintenance:
 
     :param registered: the cards.
     :param leases: their leases.
+    :param terms: the settings of the configuration in force, which replaces them when it comes into force.
     :param submit: makes changes durable.
     :param reactor: clock of the intervals between fetches and probes.
     :param now: returns seconds since the Unix epoch.
@@ -79,12 +80,10 @@ class CardMaintenance:
 
     registered: RegisteredCards
     leases: Leases
+    terms: MaintenanceSettings
     submit: Submit
     reactor: Any
     now: Callable[[], float]
-    terms: MaintenanceSettings | None = None
-    """None without a registry in the configuration; then :meth:`look` does nothing."""
-
     _last_run: dict[tuple[str, str], float] = field(default_factory=dict)
     _failing: set[str] = field(default_factory=set)
 
@@ -101,8 +100,6 @@ class CardMaintenance:
     async def look(self) -> None:
         """Forget, fetch and probe the cards whose time has come."""
         terms = self.terms
-        if terms is None:
-            return
         await self._forget(terms)
         tasks = [Deferred.fromCoroutine(task) for task in await self._tasks(terms)]
         for task in tasks:

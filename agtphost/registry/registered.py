@@ -34,6 +34,8 @@ class RegisteredCards:
     """
     All registered cards, by id.
 
+    It follows the durable state, as every configuration that uses it has it do: by :meth:`follow`.
+
     :param held: the durable state.
     """
 
@@ -46,6 +48,10 @@ class RegisteredCards:
         """Counter of all changes; caches that are built from all cards compare it."""
 
         held.watch(CARD, self._on_change)
+
+    def follow(self) -> None:
+        """Follow the durable state under a further configuration; one that ends follows it no more."""
+        self._state.follow(CARD, self._on_change)
 
     def watch(self, watcher: Watcher) -> None:
         """Call the watcher for every card now and after each change; its entry is None if the card is removed."""

@@ -13,6 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredList
+
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.handlers.context import EndpointError
@@ -51,9 +54,9 @@ class PeerHosts(Protocol):
         """
 
 
-class RemoteAgentClient:
+class RemoteAgentClient(Service):
     """
-    Client of agents that are not hosted here.
+    Client of agents that are not hosted here; a service, whose connections end with its configuration.
 
     :param make: see :data:`Make`.
     :param hosts: other hosts.
@@ -65,6 +68,13 @@ class RemoteAgentClient:
         self._judge = judge
         self._hosts = hosts
         self._services: OrderedDict[str, ExternalService] = OrderedDict()
+
+    def stopService(self) -> Deferred[Any]:
+        """Close all connections."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        closing = [service.close() for service in self._services.values()]
+        self._services.clear()
+        return DeferredList(closing, consumeErrors=True)
 
     async def call(
         self, context: BuiltInContext, target: Target, operation: str, given: Mapping[str, Any]

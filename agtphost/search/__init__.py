@@ -6,8 +6,7 @@ change. :meth:`.index.Index.search` ranks them for an :class:`.index.SearchQuery
 only (BM25) until :class:`.engine.SearchEngine` has given it a vector for each entry. The engine is asynchronous, and
 the rest of the host calls it::
 
-    loaded = services.loaded
-    engine = services.lasting.searching.of(services.config, loaded.model, volatile=loaded.volatile)  # the host's
+    engine = services.table.search                # the host's, in a feature
     engine = SearchEngine(run, clock)             # by words only, in a test
     index = engine.index([SearchEntry("merge_pull_request", "Merge a pull request", languages=("en",)), ...])
     found = await engine.search(index, SearchQuery(text="land the PR", among=allowed, limit=5))

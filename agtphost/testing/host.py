@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.audit.host_clock import HostClock
 from agtphost.audit.ledger import Ledger
+from agtphost.audit.ledger_watch import LedgerWatch
 from agtphost.client.requests import Identity, Scopes, prepare
 from agtphost.contract.binding import Binding
 from agtphost.host.core import Core, compose
@@ -170,9 +171,16 @@ class MemoryHost:
         evidence.ledger.start()
         evidence.observers.startService()  # type: ignore[no-untyped-call]
         evidence.clock_watch.begin()
-        # The services of the host's own features reach other machines.
-        given = [each for location, each in core.features.contributions.items() if len(location) > 1]
-        self._started.start(core, [service for each in given for service in each.services])
+        # Other services of the host's own features reach other machines.
+        self._started.start(
+            core,
+            [
+                service
+                for location, each in core.features.contributions.items()
+                for service in each.services
+                if len(location) > 1 or isinstance(service, LedgerWatch)
+            ],
+        )
         self._started.service.startService()  # type: ignore[no-untyped-call]
         services.lasting.workflows.start()
         services.lasting.monitors.start()

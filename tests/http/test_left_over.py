@@ -19,8 +19,8 @@ from agtphost.gateway.feature import Gateway
 from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.refusals import RefusalRecorder
-from agtphost.http.registry import RegistryResource
 from agtphost.mcp.feature import McpFront
+from agtphost.registry.feature import Registry
 from agtphost.testing import MemoryHost
 from agtphost.vocabulary.mount_paths import MountPath
 from tests.host.carried import carried
@@ -108,12 +108,11 @@ def served() -> MemoryHost:
 
 def connected(host: MemoryHost) -> tuple[Any, Wire]:
     """A connection to all of them."""
-    core, door = host.core, RefusalRecorder(host.dispatcher)
-    assert core.registry is not None
+    door = RefusalRecorder(host.dispatcher)
     resources = {
         "/": carried(host, "gateway", Gateway).resource,
         "/mcp": carried(host, "mcp", McpFront).resource,
-        "/registry": RegistryResource(core.registry, host.dispatcher),
+        "/registry": carried(host, "registry", Registry).surface.resource,
     }
     mounts = [
         Mount(surface="test", path=MountPath(path, rest=path == "/"), resource=resource, door=door)

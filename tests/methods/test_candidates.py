@@ -293,7 +293,9 @@ def test_the_index_follows_what_there_is() -> None:
     """A tool that appears is found, one that is gone is not."""
     on = MethodHost(endpoints=[ROOMS])
     assert names(search(on, criteria="papers")) == []
-    on.core.services.registry.freeze(on.core.services.registry.built_in_bindings(), [ROOMS, PAPERS])
+    bindings = on.core.services.registry
+    bindings.endpoints = [ROOMS, PAPERS]
+    bindings.freeze(bindings.built_in_bindings())
     assert names(search(on, criteria="papers")) == ["/papers"]
 
 
@@ -513,9 +515,9 @@ def test_a_list_is_made_once_for_an_authority(monkeypatch: pytest.MonkeyPatch) -
     assert len(bodies) == 1 and once > 300
     on.ask("DISCOVER", "/methods", certificate=ME, headers={"Authority-Scope": ""})
     assert len(made) > once
-    on.core.services.registry.freeze(
-        on.core.services.registry.built_in_bindings(), [*endpoints, endpoint("QUERY", "/new", "New.")]
-    )
+    bindings = on.core.services.registry
+    bindings.endpoints = [*endpoints, endpoint("QUERY", "/new", "New.")]
+    bindings.freeze(bindings.built_in_bindings())
     assert b"/new" in on.ask("DISCOVER", "/methods", certificate=ME).body
 
 

@@ -260,7 +260,7 @@ USES: Mapping[str, frozenset[str]] = {
                 "dispatch/running_calls.py",
                 "dispatch/sealer.py",
                 "upstream/external.py",
-                "host/card_peers.py",
+                "registry/card_peers.py",
             ),
             *("methods/discovery/agis.py", "methods/discovery/openapi.py", "methods/overrides.py", "page/access.py"),
             *("methods/reload.py", "methods/standard/log_method.py", "methods/standard/sign.py"),

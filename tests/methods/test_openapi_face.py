@@ -155,9 +155,9 @@ def test_it_is_kept_and_written_again_once_something_changed(monkeypatch: pytest
     for _ in range(3):
         ask_document(host)
     assert len(made) == 1
-    host.core.services.registry.freeze(
-        host.core.services.registry.built_in_bindings(), [*endpoints, own("QUERY", "/two")]
-    )
+    bindings = host.core.services.registry
+    bindings.endpoints = [*endpoints, own("QUERY", "/two")]
+    bindings.freeze(bindings.built_in_bindings())
     assert "QUERY /two" in called(ask_document(host)) and len(made) == 2
     for claim in ("", "booking:desk"):
         ask_document(host, headers={"Authority-Scope": claim})

@@ -39,8 +39,6 @@ class PageInMemory:
     def open(self) -> None:
         """Build the host and enter; endpoints and agents are added before."""
         self.made = made = carried(self.host, "admin", OperatorsPage)
-        for watch in made.watches:
-            watch.startService()
         self._mounts = Mounts([replace(mounted(made.surface.resource), pages=True, fields=made.surface.fields)])
         link = made.entrance.issue_link(self.host.identities.of_key(OPERATOR, "anna"))
         self.cookie, self.session = made.entrance.enter(link, "127.0.0.1")

@@ -18,13 +18,15 @@ from twisted.internet.defer import Deferred
 from agtphost.config.registry import Provider as ProviderSection
 from agtphost.contract.service import ServiceReference
 from agtphost.handlers.context import EndpointError
-from agtphost.host.card_peers import CardPeers
-from agtphost.host.handler_factory import HandlerFactory
 from agtphost.identity.peer import Peer
+from agtphost.registry import bindings
+from agtphost.registry.card_peers import CardPeers
+from agtphost.registry.feature import Registry
 from agtphost.registry.providers import Providers
 from agtphost.testing.connection import Answer
 from agtphost.testing.identities import TestAgent, key_of
 from agtphost.testing.reactor import MemoryReactor
+from tests.host.carried import carried
 from tests.memory import request_of
 from tests.registry.hosts import RegistryHost, card
 from tests.rows import each_row
@@ -132,7 +134,7 @@ class Stage:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.heard: list[tuple[str, str]] = []
         monkeypatch.setattr(
-            HandlerFactory, "external", lambda _, reference, fields, trust: Provider(self.heard, reference, fields)
+            bindings, "ExternalService", lambda reference, fields, *_: Provider(self.heard, reference, fields)
         )
         settings = {"admin": {"viewers": [VIEWER.public.fingerprint]}, "methods": {"standard": "*"}}
         host = self.host = RegistryHost({"provider": PROVIDERS}, settings=settings)
@@ -329,7 +331,7 @@ def test_public_is_the_operators_to_give(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_agents_made_public_before_is_not_public_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """A card of an agent in the store that no operator has approved as public is not public, whatever is kept of it."""
     stage = Stage(monkeypatch)
-    held = stage.host.core.services.lasting.cards.registered
+    held = carried(stage.host, "registry", Registry).registered
     value, version = held.item("translator:open")
     value["public"] = True
     (change,) = held.put("translator:open", value, version, None)
@@ -376,9 +378,7 @@ def test_a_provider_that_changes_is_asked_as_it_is_now(monkeypatch: pytest.Monke
 def test_a_card_that_names_the_host_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By any name under which its registry or its gateway answers: it would lead in a circle."""
     heard: list[tuple[str, str]] = []
-    monkeypatch.setattr(
-        HandlerFactory, "external", lambda _, reference, fields, trust: Provider(heard, reference, fields)
-    )
+    monkeypatch.setattr(bindings, "ExternalService", lambda reference, fields, *_: Provider(heard, reference, fields))
     registry = {"listen": "tcp:8081:interface=127.0.0.1", "url": "https://self.example.com", "path": "/registry"}
     providers = [{"origin": "https://self.example.com"}, {"origin": OPEN}]
     host = RegistryHost({**registry, "provider": providers})

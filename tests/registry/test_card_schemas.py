@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.host.handler_factory import HandlerFactory
+from agtphost.registry import bindings
 from agtphost.testing.connection import Answer
 from tests.registry.hosts import RegistryHost, card
 
@@ -38,7 +38,7 @@ class Remote:
 
 def called(monkeypatch: pytest.MonkeyPatch, remote: Remote, given: Any) -> Answer:
     """The answer to a call of the one operation of a card."""
-    monkeypatch.setattr(HandlerFactory, "external", lambda *_: remote)
+    monkeypatch.setattr(bindings, "ExternalService", lambda *_: remote)
     host = RegistryHost({"provider": [{"origin": ORIGIN}]})
     operation = {"name": "say", "input_schema": TAKEN, "output_schema": GIVEN}
     made = host.register(given=card(endpoint=f"{ORIGIN}/a", inputs=None, outputs=None, operations=[operation]))

@@ -41,6 +41,7 @@ class Registry:
         self.turns = Turns()
         self.lost: list[str] = []
         self.leases = Leases(self.turns, self.turns.seconds, self._told)  # type: ignore[arg-type]
+        self.leases.start()
         for n in range(MANY):
             self.leases.put(f"c{n}", f"a{n % 1_000}" if n < SILENT else "b", 60.0)
 

@@ -20,7 +20,6 @@ from twisted.internet.defer import maybeDeferred
 from agtphost.cli.registry import commands, native
 from agtphost.cli.registry.native import NativeRegistry
 from agtphost.cli.root import agtp
-from agtphost.host.cards import find_terms
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
 from agtphost.registry.card_fetcher import MAX_OCTETS, CardFetcher
@@ -66,7 +65,7 @@ async def elsewhere(
     given = host.config.registry.provider
     # The host is in memory, and so is its reactor: what it fetches comes over real sockets all the same.
     monkeypatch.setattr(
-        "agtphost.host.cards.CardFetcher",
+        "agtphost.registry.feature.CardFetcher",
         lambda clock, providers, where: CardFetcher(reactor, Providers(reactor, given), where),
     )
     try:
@@ -96,7 +95,6 @@ async def test_a_changed_card_waits_for_an_approval(monkeypatch: pytest.MonkeyPa
         assert answered.status == 200 and answered.result["source"] == url, answered.explanation
         assert host.get("translator").body == first
         maintenance = kept(host)
-        maintenance.terms = find_terms(host.core.services)
 
         async def again() -> None:
             host.clock.advance(3_601)
@@ -185,7 +183,7 @@ async def test_a_probe_is_a_sign_of_life(monkeypatch: pytest.MonkeyPatch, tmp_pa
         url,
     ):
         assert host.config.registry is not None
-        found = find_terms(host.core.services)
+        found = kept(host).terms
         assert found is not None
         terms = replace(found, providers=Providers(reactor, host.config.registry.provider))
         site.gives(b"", status=405)
@@ -217,7 +215,7 @@ async def test_nothing_is_fetched_for_an_agent_without_the_scopes(
         assert host.register().status == 200, "the card itself may be sent"
         answered = await registered(host, url, host.operator)
         assert (answered.status, answered.result["owner"]) == (200, host.translator.agent_id)
-        found, asked = find_terms(host.core.services), len(site.asked)
+        found, asked = kept(host).terms, len(site.asked)
         assert found is not None and host.config.registry is not None
         terms = replace(found, providers=Providers(reactor, host.config.registry.provider))
         await looked(host, 3_601, terms, kept(host))
@@ -260,7 +258,7 @@ async def test_the_command_approves_what_was_looked_at(monkeypatch: pytest.Monke
         first = site.gives(card())
         await registered(host, url)
         maintenance = kept(host)
-        await looked(host, 0, find_terms(host.core.services), maintenance)
+        await looked(host, 0, kept(host).terms, maintenance)
 
         def asked(self: NativeRegistry, method: str, path: str, given: Any) -> Any:
             reply = host.call(method, path, given, caller=host.operator).reply
@@ -279,7 +277,7 @@ async def test_the_command_approves_what_was_looked_at(monkeypatch: pytest.Monke
             found = completer.get_completions(["registry", word], "tran")
             assert [each.value for each in found] == ["translator"], word
         changed = site.gives(card(endpoint="https://api.example.net/"))
-        await looked(host, 3_601, find_terms(host.core.services), maintenance)
+        await looked(host, 3_601, kept(host).terms, maintenance)
         assert host.get("translator").body == first
         stale = said("translator", "--sha256", "0" * 64)
         assert stale.exit_code == 1 and "definition-changed-again" in stale.output
@@ -288,6 +286,6 @@ async def test_the_command_approves_what_was_looked_at(monkeypatch: pytest.Monke
         assert done.exit_code == 0, done.output
         assert json.loads(done.output)["version"] == 2 and host.get("translator").body == changed
         site.gives(card(endpoint="https://api.example.org/"))
-        await looked(host, 3_601, find_terms(host.core.services), maintenance)
+        await looked(host, 3_601, kept(host).terms, maintenance)
         told = said("translator", "--sha256", str(host.get("translator", form="entry").result["pending"]))
         assert told.exit_code == 0 and "version" in told.output and "translator" in told.output

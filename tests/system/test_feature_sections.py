@@ -112,6 +112,15 @@ CASES = (
         is_taken=True,
         serves=answers("/.well-known/api-catalog", 200),
     ),
+    Case(
+        name="registry",
+        table='[registry]\nlisten = "tcp:{port}:interface=127.0.0.1"\npath = "/registry"\nforget_days = 2\n',
+        change=("= 2", "= 3"),
+        wrong=("= 2", '= "two"'),
+        waiting="[registry] listen",
+        is_taken=True,
+        serves=answers("/registry/agents", 200),
+    ),
 )
 
 

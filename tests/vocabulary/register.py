@@ -230,7 +230,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "host.upstreams:TaskCancellations._links",
             "host.certificate_notices:AgentCertificates._stamps",
             "host.certificate_notices:AgentCertificates.known",
-            "host.card_peers:CardPeers._links",
+            "registry.card_peers:CardPeers._links",
             "host.delegation:HostLink._fetched_keys",
             "host.expiry_watch:ExpiryWatch._logged_at",
             "host.plugins:_own_points",

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.errors import Refusal
+from agtphost.handlers.peer_hosts import HostAnswer
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
 from agtphost.identity.keys import VerifyingKey
@@ -37,27 +38,6 @@ class Forwarded:
     """Header fields that bound what is done, such as AGTP-Zone-ID."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostAnswer:
-    """The answer of the delegatee's host, its answering record verified."""
-
-    status: int
-    document: Mapping[str, Any]
-    """The body; empty where it is not a JSON object."""
-
-    audit_id: str
-    doubt: str
-    """Why the record does not prove the answer; empty where it does."""
-
-
-class HostUnreachable(Exception):
-    """The host of a delegatee was never asked; the message says why."""
-
-
-class HostLost(Exception):
-    """The host of a delegatee was asked, and no answer came: whether it did the task is unknown."""
-
-
 class RemoteHost(Protocol):
     """A different host that agents here may delegate to, and whose agents may delegate to agents here."""
 
@@ -77,8 +57,8 @@ class RemoteHost(Protocol):
         """
         Have it do a task.
 
-        :raises HostUnreachable: it was not asked.
-        :raises HostLost: it was asked, and did not answer within its time or at all.
+        :raises agtphost.handlers.peer_hosts.HostUnreachable: it was not asked.
+        :raises agtphost.handlers.peer_hosts.HostLost: it was asked, and did not answer within its time or at all.
         """
 
 

@@ -16,13 +16,11 @@ from agtphost.dispatch.inner_results import awaits_approval
 from agtphost.dispatch.invocation import BOUNDS, Invocation
 from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
+from agtphost.handlers.peer_hosts import HostAnswer, HostLost, HostUnreachable
 from agtphost.identity.delegation import Lineage
 from agtphost.methods.delegation.decision import (
     Forwarded,
     Hop,
-    HostAnswer,
-    HostLost,
-    HostUnreachable,
     RemoteHost,
 )
 from agtphost.methods.delegation.task import Call

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.config import Policies
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import refuse_stopped
 from agtphost.errors import Refusal
@@ -67,6 +68,14 @@ class Visibility:
         self._zones = Zones() if zones is None else zones
         self._disclosure = disclosure
         self._authorization = authorization
+
+    @classmethod
+    def for_policies(
+        cls, policies: Policies, states: Callable[[Agent], LifecycleState], authorization: Authorization
+    ) -> Visibility:
+        """Return the visibility that ``[policies]`` sets."""
+        zones = Zones(policies.zones, filtering=policies.zone_filtering)
+        return cls(states, zones, disclosure=policies.agent_disclosure, authorization=authorization)
 
     # Who asks
 

@@ -11,9 +11,8 @@ from agtphost.dispatch.inner_results import awaits_approval
 from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
-from agtphost.host.delegation import HostLink
+from agtphost.handlers.peer_hosts import HostAnswer, HostLost, HostUnreachable, PeerHost
 from agtphost.identity.peer import Assurance
-from agtphost.methods.delegation.decision import HostAnswer, HostLost, HostUnreachable
 from agtphost.registry.remote_agents import not_provided
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
@@ -47,9 +46,9 @@ class CardPeers:
     :param server_id: of this host.
     """
 
-    def __init__(self, links: Sequence[HostLink], server_id: str) -> None:
+    def __init__(self, links: Sequence[PeerHost], server_id: str) -> None:
         self._server_id = server_id
-        self._links: dict[str, HostLink] = {}
+        self._links: dict[str, PeerHost] = {}
         for link in links:
             # Cards that a host generates name it by its server_id.
             self._links[_host_and_port(f"agtp://{link.server_id}")] = link

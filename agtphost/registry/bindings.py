@@ -1,25 +1,27 @@
-"""Execute cards, and list hosted MCP servers in the form of the MCP registry."""
+"""Bind the methods of the registry: on cards, and on the list of hosted MCP servers."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
-from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.config.presence import mcp_front_url, root_of
 from agtphost.contract.binding import Binding
-from agtphost.contract.reserved import SERVERS
+from agtphost.contract.reserved import REGISTRY, SERVERS
 from agtphost.contract.service import ServiceReference
 from agtphost.errors import Refusal
-from agtphost.host.card_peers import CardPeers
-from agtphost.host.handler_factory import HandlerFactory
-from agtphost.host.services import HostServices
+from agtphost.features import Services
+from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.identity.peer import Assurance
+from agtphost.registry.card_search import FindCards
 from agtphost.registry.catalogue import Cards
-from agtphost.registry.invocation import InvokeCards
+from agtphost.registry.invocation import InvokeCards, RemoteAgents
 from agtphost.registry.mcp_servers import McpServers
 from agtphost.registry.providers import Providers, origin_of
-from agtphost.registry.remote_agents import RemoteAgentClient
+from agtphost.registry.registration import ChangeCards
+from agtphost.registry.remote_agents import Make
+from agtphost.registry.search_rate import RateLimitedHandler
 from agtphost.upstream.external import ExternalService
 from agtphost.upstream.https import trust_of
 from agtphost.vocabulary.reasons import Reason
@@ -30,17 +32,38 @@ SECONDS = 900.0
 KEY = "Idempotency-Key"
 """The header field by which an agent on another host recognizes a repeated call."""
 
+STATEMENTS = {
+    "QUERY": "Cards of everything that the caller may call.",
+    "FIND": "Search the cards of everything that the caller may call.",
+    "REGISTER": "Register a card, or its URL; for operators, and for agents under their own names.",
+    "RENEW": "Renew the lease of a card.",
+    "WITHDRAW": "Withdraw a card, or say that it has a successor.",
+    "APPROVE": "Approve what changed in a card that was fetched from its URL; for operators.",
+}
 
-def invocation_binding(
-    cards: Cards, providers: Providers, factory: HandlerFactory, peers: CardPeers, own: Collection[str] = ()
-) -> Binding:
+
+def card_bindings(shown: IBuiltInHandler, finding: FindCards, changing: ChangeCards) -> tuple[Binding, ...]:
+    """Return the bindings that list, search and change cards."""
+    handlers: dict[str, IBuiltInHandler] = {"QUERY": shown, "FIND": RateLimitedHandler(finding)}
+    return tuple(
+        # Operators are known by their certificate's key and are not agents.
+        Binding.native(
+            *place,
+            handlers.get(place[0], changing),
+            STATEMENTS[place[0]],
+            Assurance.NONE,
+            changes=place[0] not in handlers,
+            server_level=True,
+        )
+        for place in REGISTRY
+    )
+
+
+def connector(services: Services, providers: Providers, own: Collection[str]) -> Make:
     """
-    Return the native binding of ``EXECUTE /cards/{id}``, which calls the agent that a card describes.
+    Return a function that makes clients of agents elsewhere.
 
-    :param cards: the catalogue; it also decides whether a caller may call an agent that is not hosted here.
     :param providers: the HTTPS origins that may be called, with their credentials and limits.
-    :param factory: makes the HTTP clients of agents elsewhere, and closes them with its generation.
-    :param peers: calls agents at other AGTP hosts.
     :param own: HTTP origins of this host. A card with one of them is refused, because the call would come back here.
     """
 
@@ -64,9 +87,19 @@ def invocation_binding(
             timeout=settings.timeout,
             idempotency_header=KEY,
         )
-        return factory.external(reference, provider.fields, trust_of(settings.ca))
+        reactor = services.reactor
+        return ExternalService(reference, provider.fields, trust_of(settings.ca), reactor, reactor.nameResolver)
 
-    handler = InvokeCards(RemoteAgentClient(make, peers, cards.require_call))
+    return make
+
+
+def invocation_binding(cards: Cards, elsewhere: RemoteAgents) -> Binding:
+    """
+    Return the native binding of ``EXECUTE /cards/{id}``, which calls the agent that a card describes.
+
+    :param elsewhere: calls agents that are not hosted here.
+    """
+    handler = InvokeCards(elsewhere)
     handler.cards = cards
     statement = "Call an agent by its card: what is hosted here, and agents elsewhere."
     binding = Binding.native(
@@ -78,13 +111,13 @@ def invocation_binding(
     return replace(binding, piecewise=True)
 
 
-def server_bindings(services: HostServices, adapter: McpAdapter) -> tuple[Binding, ...]:
+def server_bindings(services: Services) -> tuple[Binding, ...]:
     """Return the bindings that list hosted MCP servers, under ``[mcp.front]`` if it is served, as in ``agis.json``."""
-    url = mcp_front_url(services.config)
+    config = services.config
+    url = mcp_front_url(config)
     front = None if url is None else f"{url}/{{}}".format
-    handler = McpServers(
-        adapter, services.config.host.server_id, front, services.seconds, root=root_of(services.config)
-    )
+    adapter: Any = next(each for each in services.table.adapters if each.name == "mcp")
+    handler = McpServers(adapter, config.host.server_id, front, services.clock, root=root_of(config))
     statement = "Hosted MCP servers that the caller may use, as the registry of MCP tells of servers."
     return tuple(
         Binding.native("QUERY", path, handler, statement, Assurance.NONE, server_level=True) for _, path in SERVERS
