@@ -33,7 +33,6 @@ Build steps, in order:
 
 Services:
 
-- :mod:`.search_engines`: the search engines, one for each ``[search]``
 - :mod:`.operators`: the operators that the configuration lists
 - :mod:`.ordered_services`, with :mod:`.drain_delay`: start and stop in order; :mod:`.service_manager`: notifications
   to systemd

@@ -28,7 +28,6 @@ from agtphost.host.file_access import access_warnings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, make_plugins
 from agtphost.host.reload_plan import HANDLERS, TLS_FILES, Inventory, stamp_endpoint_files, stamp_modules
-from agtphost.host.search_engines import model_of
 from agtphost.host.standard import collection_faults, table_problems
 from agtphost.host.start_files import UntakenChange, as_read, stamp_files
 from agtphost.http.tls import ListenerTls
@@ -44,6 +43,7 @@ from agtphost.identity.trust import issuer_keys
 from agtphost.methods.cognitive.documents import ReadableDocument, read_documents
 from agtphost.negotiation.graph import EndpointGraph
 from agtphost.protocols.tls import ServerTLS
+from agtphost.search.configured_engines import model_of
 from agtphost.search.models import Model
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet, read_catalogs

@@ -33,7 +33,6 @@ from agtphost.host.oauth import CredentialsInForce
 from agtphost.host.publication import HISTORY
 from agtphost.host.publication_history import PublicationHistory
 from agtphost.host.running_host import RunningHost
-from agtphost.host.search_engines import SearchEngines
 from agtphost.host.shared_numbers import SharedNumbers
 from agtphost.host.transports import OfferedTransports
 from agtphost.host.turn_executor import TurnExecutor, executor_of
@@ -45,6 +44,7 @@ from agtphost.methods.standard.collections.index import Stocks
 from agtphost.methods.standard.orchestration.monitors import Monitors
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.negotiation.process_state import NegotiationState as Negotiations
+from agtphost.search.configured_engines import SearchEngines
 from agtphost.vocabulary import times
 
 

@@ -23,6 +23,7 @@ fails, BM25 is used, and ``engine`` tells that.
 - :mod:`.lexical`: BM25 over an inverted index of words
 - :mod:`.languages`: the language that a query asks for
 - :mod:`.engine`: searches with an embedder outside of the reactor, and its failures
+- :mod:`.configured_engines`: the host's engines, one for each ``[search]``, kept over reloads
 - :mod:`.models`: embedders that run here: static vectors, and an operator's ONNX model
 - :mod:`.remote`: an embeddings service
 - :mod:`.vectors`: a cache of vectors in ``state_dir``

@@ -12,7 +12,7 @@ from twisted.logger import ILogObserver, globalLogPublisher
 from zope.interface import implementer
 
 from agtphost.config.search import SearchSection
-from agtphost.host.search_engines import SearchEngines
+from agtphost.search.configured_engines import SearchEngines
 from agtphost.search.engine import EmbedderError
 
 

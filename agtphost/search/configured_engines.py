@@ -1,4 +1,4 @@
-"""Provide the search engines of this host: one for each ``[search]``, kept over reloads."""
+"""Provide the search engines of a host: one for each ``[search]``, kept over reloads."""
 
 from __future__ import annotations
 
