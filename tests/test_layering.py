@@ -427,7 +427,7 @@ OLD_MODULES: Mapping[str, str] = {
     "client": "greetings",
     "http": "gateway gateway_documents gateway_events translation tool_calls viewer_files",
     "host": "uptake handling materials traces metrics witnesses page http_clients mcp_front gateway own_documents "
-    "cards card_calls card_peers card_registry card_watch registry_http periodic search_engines",
+    "cards card_calls card_peers card_registry card_watch registry_http periodic search_engines merchant standard",
     "methods": "page oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",

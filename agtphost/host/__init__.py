@@ -18,9 +18,7 @@ Build steps, in order:
   :mod:`.configuration_bindings`: reload by a request over AGTP
 - :mod:`.upstreams`, with :mod:`.a2a`: hosted MCP servers, A2A agents and ACP servers; :mod:`.server_pool`: upstreams
   that a reload keeps
-- :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own
-  methods
-- :mod:`.standard`: the standard methods that are switched on, and the operator's endpoints that replace them
+- :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation` and :mod:`.negotiation`: the protocol's own methods
 - :mod:`.orchestration`: workflows and subscriptions, resumed at start
 - :mod:`.expiry_watch`: every expiry date that a host knows
 - :mod:`.grant_bindings`: the rights that the host grants to agents; :mod:`.scope_names`: the scopes that it asks for;

@@ -31,7 +31,6 @@ from agtphost.dispatch.tracing import Tracer
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.features import FeatureSet
 from agtphost.host.host_loader import LoadedHost
-from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Methods
 from agtphost.host.oauth import Credentials, IssuerKeys
 from agtphost.host.services import HostServices
@@ -41,6 +40,7 @@ from agtphost.iagtp import IGate, IOperatorGate
 from agtphost.methods.discovery.visibility import disclosed_documents
 from agtphost.methods.inspection.call_targets import Running
 from agtphost.methods.inspection.decisions import Decisions
+from agtphost.methods.purchase import PurchaseFeature
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.vocabulary.paths import PathGrammar
 from agtphost.vocabulary.tomltext import Location

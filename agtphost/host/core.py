@@ -13,15 +13,15 @@ from agtphost.host.agis import summary_renderer
 from agtphost.host.features import NO_FEATURES, FeatureSet, add_targets, build_features
 from agtphost.host.grant_bindings import configure_grants
 from agtphost.host.handler_factory import HandlerFactory
-from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Disclosure, Methods, build_disclosure, built_in_methods
 from agtphost.host.negotiation import build_negotiator
 from agtphost.host.orchestration import observe_configuration
 from agtphost.host.services import HostServices
-from agtphost.host.standard import apply_tables
 from agtphost.host.upstreams import Upstreams
 from agtphost.http.a2a_front import A2aFrontFacts
 from agtphost.methods.merchant import ActionResolver
+from agtphost.methods.purchase import PurchaseFeature
+from agtphost.methods.standard.bindings import apply_tables
 from agtphost.negotiation.negotiator import Negotiator
 
 

@@ -28,7 +28,6 @@ from agtphost.host.file_access import access_warnings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, make_plugins
 from agtphost.host.reload_plan import HANDLERS, TLS_FILES, Inventory, stamp_endpoint_files, stamp_modules
-from agtphost.host.standard import collection_faults, table_problems
 from agtphost.host.start_files import UntakenChange, as_read, stamp_files
 from agtphost.http.tls import ListenerTls
 from agtphost.identity.agent_files import AS_ISSUED
@@ -41,6 +40,7 @@ from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
 from agtphost.identity.trust import issuer_keys
 from agtphost.methods.cognitive.documents import ReadableDocument, read_documents
+from agtphost.methods.standard.bindings import collection_faults, table_problems
 from agtphost.negotiation.graph import EndpointGraph
 from agtphost.protocols.tls import ServerTLS
 from agtphost.search.configured_engines import model_of

@@ -20,12 +20,10 @@ from agtphost.host.delegation import DelegationParts, build_delegation
 from agtphost.host.features import FeatureSet
 from agtphost.host.floor import Floor, floor_methods
 from agtphost.host.grant_bindings import granting_bindings
-from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.notice_queue import NoticeQueue, follow_up
 from agtphost.host.orchestration import orchestration_bindings
 from agtphost.host.publication import Publication
 from agtphost.host.services import HostServices
-from agtphost.host.standard import standard_methods
 from agtphost.host.upstreams import Upstreams
 from agtphost.host.verifications import verification_bindings
 from agtphost.iagtp import IPayloadAdapter
@@ -57,6 +55,8 @@ from agtphost.methods.inspection.upstreams import UpstreamDefinition, UpstreamRe
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.overrides import Overrides
 from agtphost.methods.proposal import Ending, Proposing
+from agtphost.methods.purchase import PurchaseFeature
+from agtphost.methods.standard.bindings import standard_methods
 from agtphost.methods.standard.collections.store import Collections
 from agtphost.methods.standard.orchestration.monitor_methods import cancelling
 from agtphost.methods.standard.orchestration.pause import Resumption

@@ -7,7 +7,8 @@ The protocol's own methods, each a binding like any endpoint: core v08 section 7
 - :mod:`.lifecycle`: ACTIVATE, DEACTIVATE, REINSTATE, REVOKE, DEPRECATE
 - :mod:`.continuation`: Continuation-Tokens of lists
 - :mod:`.domains`: telling the host of a domain: DEACTIVATE and REINSTATE with ``org_domain``
-- :mod:`.merchant`: QUOTE: the estimated cost of a call, or the price of a cart
+- :mod:`.merchant`: QUOTE: the estimated cost of a call, or the price of a cart;
+  :mod:`.purchase`: its bindings, and the gate before PURCHASE
 - :mod:`.overrides`: built-ins that the operator answers himself: ``[policies.builtins]``
 - :mod:`.proposal`: PROPOSE, and what becomes of proposals
 - :mod:`.reload`: ACTIVATE on ``/configuration``: change without a restart

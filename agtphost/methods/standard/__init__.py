@@ -6,6 +6,7 @@ it unless an endpoint of the operator's on the same place does; what no built-in
 is 503 until there is one.
 
 - :mod:`.table`: what each takes, gives, changes and refuses, as the draft's tables have it
+- :mod:`.bindings`: those that are switched on, and the operator's endpoints that replace them
 - :mod:`.services`: the services that the built-ins use
 - :mod:`.results`: what calls give that a method makes for its caller, read off the reactor where they are long
 - :mod:`.check`: CHECK

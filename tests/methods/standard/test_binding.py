@@ -10,8 +10,8 @@ import pytest
 from agtphost.config.methods import reading_names, standard_names
 from agtphost.contract.manifest import project_binding
 from agtphost.errors import ConfigurationError
-from agtphost.host.standard import ALWAYS_BOUND
 from agtphost.host.unmatched import find_unmatched
+from agtphost.methods.standard.bindings import ALWAYS_BOUND
 from agtphost.methods.standard.table import STANDARD
 from agtphost.testing import Answer, MemoryHost, TestAgent
 from tests.contract.test_built_in_contracts import found, manifest
