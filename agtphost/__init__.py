@@ -5,6 +5,7 @@ Handler authors need only what this module exports; see :mod:`agtphost.handlers.
 
 The host itself, package by package (``docs/architecture.rst`` has the drawing):
 
+- :mod:`.a2a`: the server side of A2A, at ``[a2a.front]``
 - :mod:`.adapters`: MCP, A2A and ACP upstreams, carried on EXECUTE
 - :mod:`.agis`: documents that describe a service, examined and written
 - :mod:`.audit`: Attribution-Records: what was answered, to whom, provably

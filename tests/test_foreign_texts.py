@@ -50,7 +50,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "host/publication.py:Publication._count",
         "host/service_manager.py:ServiceManagerNotifier._send",
         "host/trust_anchors.py:AnchorKeys._check",
-        "http/a2a_runs.py:TaskRuns._run",
+        "a2a/runs.py:TaskRuns._run",
         "search/vectors.py:VectorStore.keep",
         "upstream/cancellation.py:TaskCancellation._log_failure",
     ),
@@ -97,7 +97,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "audit/export.py:_record",
         "audit/export.py:keys_of",
         "conformance/runner.py:_outcome",
-        "http/a2a_runs.py:TaskRuns.begin",
+        "a2a/runs.py:TaskRuns.begin",
     ),
     "It runs between fork and exec, and imports nothing.": ("adapters/mcp/launcher.py:exec_command",),
 }

@@ -73,6 +73,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"identity", "methods", "protocols", "search", "upstream", "wire"},
     "client": EVERYONE | {"agis", "config", "contract", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
+    # The server side of A2A; the agents that this host calls are in `adapters`.
+    "a2a": EVERYONE | {"contract", "http", "identity", "upstream", "wire"},
     "gateway": EVERYONE
     | {"config", "contract", "features", "http", "http_clients", "identity", "methods", "protocols", "wire"},
     # The views import less: PAGE_VIEWS.
@@ -105,7 +107,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `agtp agis validate --similarity` measures by the models that searches have.
     | {"host", "mcp", "search"},
     "host": EVERYONE
-    | {"agis", "config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
+    | {"a2a", "agis", "config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
     | {
         "adapters",
         "audit",
@@ -425,7 +427,8 @@ OLD_MODULES: Mapping[str, str] = {
     "bridge": "pasting rounds watching",
     "cli": "reach",
     "client": "greetings",
-    "http": "gateway gateway_documents gateway_events translation tool_calls viewer_files",
+    "http": "gateway gateway_documents gateway_events translation tool_calls viewer_files a2a_card a2a_events "
+    "a2a_front a2a_legacy a2a_messages a2a_relay a2a_rest a2a_rpc a2a_runs",
     "host": "uptake handling materials traces metrics witnesses page http_clients mcp_front gateway own_documents "
     "cards card_calls card_peers card_registry card_watch registry_http periodic search_engines merchant standard",
     "methods": "page oversight hops delegated_task delegated_hop delegated_work",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from agtphost.a2a.front import A2aFrontFacts, A2aFrontResource, A2aFrontSettings, ExposedAgent
+from agtphost.a2a.relay import RelayedAgent
+from agtphost.a2a.runs import MOST_WAITING_TASKS, STORING_TASKS, STORING_TASKS_PER_CLIENT, TaskRuns
 from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.front_tasks import FrontTaskTable
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
@@ -16,9 +19,6 @@ from agtphost.contract.built_in_contracts import contract_of
 from agtphost.contract.endpoint_table import Match
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.http.a2a_front import A2aFrontFacts, A2aFrontResource, A2aFrontSettings, ExposedAgent
-from agtphost.http.a2a_relay import RelayedAgent
-from agtphost.http.a2a_runs import MOST_WAITING_TASKS, STORING_TASKS, STORING_TASKS_PER_CLIENT, TaskRuns
 from agtphost.http.clients import HttpClients
 from agtphost.http.served_surface import ServedSurface
 from agtphost.http_clients import keyholders, principal_check, speaker_of, verified_certificate

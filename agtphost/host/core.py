@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
+from agtphost.a2a.front import A2aFrontFacts
 from agtphost.contract.binding import Binding
 from agtphost.contract.prices import PriceList
 from agtphost.host.a2a_front import front_facts
@@ -18,7 +19,6 @@ from agtphost.host.negotiation import build_negotiator
 from agtphost.host.orchestration import observe_configuration
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
-from agtphost.http.a2a_front import A2aFrontFacts
 from agtphost.methods.merchant import ActionResolver
 from agtphost.methods.purchase import PurchaseFeature
 from agtphost.methods.standard.bindings import apply_tables

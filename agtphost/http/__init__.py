@@ -5,18 +5,9 @@ Serve and call HTTP.
 - :mod:`.static_pages`: documents that are the same for every client, over HTTP
 - :mod:`.mounts`: the surfaces of one listener: each at its own paths, behind common rules
 - :mod:`.access_members`: the members of an access line for one HTTP request
-- :mod:`.a2a_card`: the Agent Card of a hosted agent, derived from its Identity Document
 - :mod:`.clients`: the identity of an HTTP client, for every surface: by its certificate, by a token, or by an identity
   provider's token
 - :mod:`.client_heads`: what requests of one client have in common, for gates that need not look again
-- :mod:`.a2a_events`: a streamed answer of the A2A front
-- :mod:`.a2a_front`: the A2A front: HTTP clients of A2A 1.0 and 0.3 reach hosted agents through the dispatcher
-- :mod:`.a2a_legacy`: A2A 0.3 at the front: translation of its requests to 1.0, and of answers from 1.0
-- :mod:`.a2a_messages`: translation between messages and tasks of A2A and input and result of an endpoint
-- :mod:`.a2a_relay`: A2A agents behind the host at the front: each operation is forwarded through the dispatcher
-- :mod:`.a2a_rest`: HTTP+JSON of the A2A front: parsing of requests, encoding of answers
-- :mod:`.a2a_rpc`: JSON-RPC of the A2A front: parsing of requests, encoding of answers, in A2A 1.0 and 0.3
-- :mod:`.a2a_runs`: running calls of A2A clients: each becomes one request to the dispatcher, and its outcome a task
 - :mod:`.cross_origin`: CORS: the pages of other origins that may read the answers of a surface
 - :mod:`.event_stream`: streamed answers, and clients that disconnect before the end
 - :mod:`.conditional`: conditional requests

@@ -25,7 +25,7 @@ DIRECT = {
     "identity/description_update.py:follow_descriptions": "the same",
     "vocabulary/times.py:stamp": "what calls it without a time only shows it",
     "http/bounded_request.py:_date": "the Date field of HTTP",
-    "http/a2a_messages.py:stamp": "the time that an A2A message shows",
+    "a2a/messages.py:stamp": "the time that an A2A message shows",
     "methods/delegation/task.py:_deadline": "a moment that the caller wrote, as seconds from now; a day at the most",
     "methods/discovery/description.py:__init__": "the time that a document shows, of a host without a name",
     "host/certificate_notices.py:_tell": "times.stamp: the time that a notice shows",

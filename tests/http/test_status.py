@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import http
 
-from agtphost.http.a2a_messages import RpcFault
-from agtphost.http.a2a_rest import fault_response
+from agtphost.a2a.messages import RpcFault
+from agtphost.a2a.rest import fault_response
 from agtphost.http.status import over_http
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status

@@ -10,10 +10,10 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
+from agtphost.a2a.runs import MOST_WAITING_TASKS, STORING_TASKS, STORING_TASKS_PER_CLIENT, ExposedAgent, TaskRuns
 from agtphost.adapters.a2a import front_tasks
 from agtphost.adapters.a2a.front_tasks import KIND, FrontTaskTable, TooManyTasks
 from agtphost.audit.drafts import Change, LedgerUnavailable
-from agtphost.http.a2a_runs import MOST_WAITING_TASKS, STORING_TASKS, STORING_TASKS_PER_CLIENT, ExposedAgent, TaskRuns
 from agtphost.http.clients import HttpClient
 from agtphost.identity.peer import Withdrawable
 from agtphost.upstream.queue import CallQueue

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from agtphost.http import a2a_messages as messages
-from agtphost.http.a2a_messages import RpcFault, invalid
+from agtphost.a2a import messages
+from agtphost.a2a.messages import RpcFault, invalid
 from agtphost.http.clients import HttpClient
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import Agent

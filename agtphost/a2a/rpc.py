@@ -9,9 +9,9 @@ from urllib.parse import parse_qs
 
 from twisted.web.server import Request
 
-from agtphost.http import a2a_legacy as legacy
-from agtphost.http.a2a_card import VERSION
-from agtphost.http.a2a_messages import NO_PUSH, RpcFault, invalid
+from agtphost.a2a import legacy
+from agtphost.a2a.card import VERSION
+from agtphost.a2a.messages import NO_PUSH, RpcFault, invalid
 from agtphost.http.bounded_request import field_of
 from agtphost.vocabulary import a2a_errors, jsontext, media_types
 from agtphost.vocabulary.a2a_push import REQUIRED, missing_member

@@ -18,14 +18,12 @@ from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
-from agtphost.http import a2a_legacy as legacy
-from agtphost.http import a2a_messages as messages
-from agtphost.http import a2a_rest as rest
-from agtphost.http.a2a_card import PATH, VERSION, card_of, relayed_card
-from agtphost.http.a2a_events import A2aEventStream
-from agtphost.http.a2a_messages import NO_PUSH, NOT_CANCELABLE, UNKNOWN_TASK, UNSUPPORTED, RpcFault, invalid
-from agtphost.http.a2a_relay import OperationRelay, RelayedAgent
-from agtphost.http.a2a_rpc import (
+from agtphost.a2a import legacy, messages, rest
+from agtphost.a2a.card import PATH, VERSION, card_of, relayed_card
+from agtphost.a2a.events import A2aEventStream
+from agtphost.a2a.messages import NO_PUSH, NOT_CANCELABLE, UNKNOWN_TASK, UNSUPPORTED, RpcFault, invalid
+from agtphost.a2a.relay import OperationRelay, RelayedAgent
+from agtphost.a2a.rpc import (
     EXTENDED_CARD,
     RpcCall,
     UnreadableCall,
@@ -34,7 +32,7 @@ from agtphost.http.a2a_rpc import (
     read_call,
     require_hosted,
 )
-from agtphost.http.a2a_runs import ExposedAgent, TaskRun, TaskRuns, request_of
+from agtphost.a2a.runs import ExposedAgent, TaskRun, TaskRuns, request_of
 from agtphost.http.bounded_request import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, HttpClients
 from agtphost.http.event_stream import DisconnectWatch

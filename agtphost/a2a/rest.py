@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, unquote
 
 from twisted.web.server import Request
 
-from agtphost.http.a2a_card import VERSION
-from agtphost.http.a2a_messages import RpcFault, invalid
-from agtphost.http.a2a_rpc import PUSH, asked_version, read_body, require_json
+from agtphost.a2a.card import VERSION
+from agtphost.a2a.messages import RpcFault, invalid
+from agtphost.a2a.rpc import PUSH, asked_version, read_body, require_json
 from agtphost.http.bounded_request import field_of
 from agtphost.http.status import over_http
 from agtphost.vocabulary import a2a_errors, jsontext

@@ -13,12 +13,12 @@ from typing import Any
 
 from twisted.web.server import Request
 
-from agtphost.http import a2a_messages as messages
-from agtphost.http.a2a_events import A2aEventStream
-from agtphost.http.a2a_messages import RpcFault
-from agtphost.http.a2a_rest import RestCall
-from agtphost.http.a2a_rpc import RpcCall
-from agtphost.http.a2a_runs import request_of
+from agtphost.a2a import messages
+from agtphost.a2a.events import A2aEventStream
+from agtphost.a2a.messages import RpcFault
+from agtphost.a2a.rest import RestCall
+from agtphost.a2a.rpc import RpcCall
+from agtphost.a2a.runs import request_of
 from agtphost.http.bounded_request import field_of
 from agtphost.http.clients import HttpClient
 from agtphost.iagtp import IDispatcher

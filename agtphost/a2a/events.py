@@ -7,9 +7,9 @@ from typing import Any
 
 from twisted.web.server import Request
 
-from agtphost.http.a2a_messages import RpcFault
-from agtphost.http.a2a_rest import RestCall
-from agtphost.http.a2a_rpc import RpcCall
+from agtphost.a2a.messages import RpcFault
+from agtphost.a2a.rest import RestCall
+from agtphost.a2a.rpc import RpcCall
 from agtphost.http.event_stream import EventWriter
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.http import a2a_legacy
+from agtphost.a2a import legacy
 from agtphost.identity import jws
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
@@ -132,18 +132,17 @@ def _complete(
     which readers verify that parse it into their own types.
     """
     card["supportedInterfaces"] = [
-        {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": spoken}
-        for spoken in (VERSION, a2a_legacy.VERSION)
+        {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": spoken} for spoken in (VERSION, legacy.VERSION)
     ] + [{"url": url, "protocolBinding": "HTTP+JSON", "protocolVersion": VERSION}]
     schemes = _schemes(guarded=guarded, certified=certified)
     if schemes:
         card["securitySchemes"] = schemes
         card["securityRequirements"] = [{"schemes": {name: {}}} for name in schemes]
-    forms = {VERSION: card, a2a_legacy.VERSION: a2a_legacy.card_of(card, url)}
+    forms = {VERSION: card, legacy.VERSION: legacy.card_of(card, url)}
     shown = forms.get(version)
     signed = [shown] if shown is not None else list(forms.values())
     if shown is None:
-        shown = _merge(forms[VERSION], forms[a2a_legacy.VERSION])
+        shown = _merge(forms[VERSION], forms[legacy.VERSION])
         signed.insert(0, shown)
     if signer is None:
         return shown
