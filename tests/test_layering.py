@@ -74,7 +74,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": EVERYONE | {"agis", "config", "contract", "upstream", "wire", "identity"},
     "http": EVERYONE | {"upstream", "contract", "identity", "wire", "protocols"},
     # The server side of A2A; the agents that this host calls are in `adapters`.
-    "a2a": EVERYONE | {"contract", "http", "identity", "upstream", "wire"},
+    "a2a": EVERYONE
+    | {"adapters", "audit", "config", "contract", "dispatch", "features", "http", "http_clients", "identity"}
+    | {"methods", "upstream", "wire"},
     "gateway": EVERYONE
     | {"config", "contract", "features", "http", "http_clients", "identity", "methods", "protocols", "wire"},
     # The views import less: PAGE_VIEWS.
@@ -107,7 +109,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # `agtp agis validate --similarity` measures by the models that searches have.
     | {"host", "mcp", "search"},
     "host": EVERYONE
-    | {"a2a", "agis", "config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
+    | {"agis", "config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
     | {
         "adapters",
         "audit",
@@ -143,7 +145,7 @@ What the page imports but for its feature and its methods: a view shows and does
 is for the filter language, which has one parser.
 """
 
-FEATURES = {"gateway", "mcp", "metrics", "page", "registry", "traces", "witnessing"}
+FEATURES = {"a2a", "gateway", "mcp", "metrics", "page", "registry", "traces", "witnessing"}
 """Rooms that the host takes as features, by their entry points."""
 
 TWISTED_FREE = {"agis", "vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
@@ -292,6 +294,7 @@ def test_features_are_given_few_things() -> None:
         ("host", "from agtphost.mcp.front import McpFrontResource"),
         ("host", "from agtphost.gateway.translation import TranslationRules"),
         ("host", "from agtphost.registry.catalogue import Cards"),
+        ("host", "from agtphost.a2a.front import A2aFrontFacts"),
         ("metrics", "from agtphost.traces.service import TraceService"),
         ("http", "from agtphost.dispatch.dispatcher import Dispatcher"),
         ("http", "from agtphost.config import load"),
@@ -430,7 +433,8 @@ OLD_MODULES: Mapping[str, str] = {
     "http": "gateway gateway_documents gateway_events translation tool_calls viewer_files a2a_card a2a_events "
     "a2a_front a2a_legacy a2a_messages a2a_relay a2a_rest a2a_rpc a2a_runs",
     "host": "uptake handling materials traces metrics witnesses page http_clients mcp_front gateway own_documents "
-    "cards card_calls card_peers card_registry card_watch registry_http periodic search_engines merchant standard",
+    "cards card_calls card_peers card_registry card_watch registry_http periodic search_engines merchant standard "
+    "a2a_front",
     "methods": "page oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",

@@ -3,6 +3,7 @@ The server side of A2A: clients of A2A 1.0 and 0.3 reach hosted agents, and A2A 
 
 Agents elsewhere that this host calls are in :mod:`agtphost.adapters.a2a`, and so are the tasks of the front's clients.
 
+- :mod:`.feature`: builds the front for a configuration
 - :mod:`.card`: the Agent Card of a hosted agent, derived from its Identity Document
 - :mod:`.events`: a streamed answer
 - :mod:`.front`: the HTTP resource, which calls the dispatcher

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, TypeAlias
 
@@ -101,14 +102,19 @@ class A2aFrontFacts:
     """Settings, agents and clients of the front; a reload replaces them."""
 
     settings: A2aFrontSettings
-    exposed: Mapping[str, ExposedAgent | RelayedAgent]
-    """The agents of the front by label."""
+    read_exposed: Callable[[], Mapping[str, ExposedAgent | RelayedAgent]]
+    """Returns the agents of the front by label; it is called once, by the first request."""
 
     clients: HttpClients
     """Admits clients."""
 
     offered: Callable[[Agent], bool] = lambda agent: True
     """Returns whether an agent can be called at present; otherwise it has no card."""
+
+    @cached_property
+    def exposed(self) -> Mapping[str, ExposedAgent | RelayedAgent]:
+        """The agents of the front by label."""
+        return self.read_exposed()
 
 
 class A2aFrontResource(Resource):
@@ -146,8 +152,8 @@ class A2aFrontResource(Resource):
 
     def turn_to(self, facts: A2aFrontFacts) -> None:
         """Apply other facts from the next request on."""
+        self._facts = facts
         self._settings = facts.settings
-        self._exposed = facts.exposed
         self._clients = facts.clients
         self._offered = facts.offered
         self._cards: dict[tuple[str, str, str], tuple[object, bytes]] = {}
@@ -165,7 +171,7 @@ class A2aFrontResource(Resource):
             return refusal
         route = rest.route_of(path)
         label, card = self._label(path if route is None else route.home)
-        exposed = self._exposed.get(label)
+        exposed = self._facts.exposed.get(label)
         if exposed is None:
             return refuse(request, 404, Reason.NOT_FOUND, "No agent has this path.")
         if card:
@@ -236,8 +242,8 @@ class A2aFrontResource(Resource):
         """Return the agent of a path, and whether its card is requested; a single agent also answers without a path."""
         card = path.endswith(PATH)
         home = path[: -len(PATH)] if card else path
-        if home in ("", "/") and len(self._exposed) == 1:
-            return next(iter(self._exposed)), card
+        if home in ("", "/") and len(self._facts.exposed) == 1:
+            return next(iter(self._facts.exposed)), card
         prefix, _, label = home.rstrip("/").rpartition("/")
         return (label if prefix == "/agents" else ""), card
 

@@ -244,3 +244,25 @@ def agent_message(task_id: str, context_id: str, message_id: str, parts: list[di
         "role": "ROLE_AGENT",
         "parts": parts,
     }
+
+
+def text_member(schema: Mapping[str, Any], template: Mapping[str, Any]) -> str:
+    """
+    Return the member of an input that plain text fills: ``text``, or the one required member that takes text.
+
+    Return an empty string if the input has no such member: then the agent takes data only.
+    """
+    known = schema.get("properties")
+    known = known if isinstance(known, Mapping) else {}
+    required = schema.get("required", [])
+    open_members = [name for name in required if name not in template] if isinstance(required, list) else []
+    members = ["text"] if "text" in known and "text" not in template else open_members
+    fitting = [name for name in members if _takes_text(known.get(name))]
+    return fitting[0] if len(fitting) == 1 and set(open_members) <= set(fitting) else ""
+
+
+def _takes_text(schema: Any) -> bool:
+    if not isinstance(schema, Mapping):
+        return schema is not False
+    types = schema.get("type", "string")
+    return "string" in ([types] if isinstance(types, str) else types)

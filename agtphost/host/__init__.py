@@ -35,7 +35,7 @@ Services:
 - :mod:`.ordered_services`, with :mod:`.drain_delay`: start and stop in order; :mod:`.service_manager`: notifications
   to systemd
 - :mod:`.listener`: listeners of AGTP, and the ready line; :mod:`.surfaces`: listeners of HTTP, for :mod:`.bootstrap`,
-  :mod:`.agis`, :mod:`.a2a_front` and features
+  :mod:`.agis` and features
 - :mod:`.vitals_reader`: the host's vital signs
 - :mod:`.clock_watch`: jumps of the system's clock, put on record
 - :mod:`.notice_queue`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.contract_cleanup`, :mod:`.agent_admission`:

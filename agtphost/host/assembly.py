@@ -7,7 +7,7 @@ Each part is built by one function, which returns it complete, from the parts ab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,8 +17,7 @@ from twisted.logger import Logger
 
 from agtphost.cluster.pod_label import PodLabel
 from agtphost.cluster.process_reports import ProcessReporter
-from agtphost.config.surfaces import REGISTRY
-from agtphost.host import a2a_front
+from agtphost.config.surfaces import FRONT, REGISTRY
 from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.agents import restore
@@ -26,7 +25,6 @@ from agtphost.host.bootstrap import bootstrap
 from agtphost.host.called_endpoints import find_unanswered
 from agtphost.host.certificate_notices import CertificateNotices
 from agtphost.host.contract_cleanup import ContractCleanup
-from agtphost.host.core import Core
 from agtphost.host.domains import DomainWatch
 from agtphost.host.drain_delay import DrainDelay
 from agtphost.host.evidence import Evidence, keep_evidence
@@ -52,7 +50,6 @@ from agtphost.host.unmatched import RemarkLog, find_unmatched
 from agtphost.host.upstreams import UpstreamFactory
 from agtphost.host.vitals_reader import register_vitals, vitals_reader
 from agtphost.http.refusals import RefusalRecorder
-from agtphost.http.served_surface import ServedSurface
 from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
 from agtphost.identity.keys import fastest_signer
@@ -276,14 +273,13 @@ def _outside_services(
     look = vitals_reader(services, lambda: generations.core, listening, ending, draining, quic)
     generations.before_turn(lambda core: register_vitals(core.services, look))
     manager.look_with(look)
-    fronted, surfaces = _a2a_front(services, generations), generations.core.features.surfaces
-    listed = next((each for each in surfaces if each.name == REGISTRY), None)
-    if fronted is not None and listed is not None:
+    known, surfaces = bootstrap(config, services.lasting.host.render_agis_summary), generations.core.features.surfaces
+    resources = {each.name: each.resource for each in surfaces}
+    if {FRONT, REGISTRY} <= resources.keys():
         # Both protocols serve their card at the same path (HAIDIP-002).
-        fronted.resource.other = listed.resource
-    known = bootstrap(config, services.lasting.host.render_agis_summary)
-    served = (known, fronted, *surfaces)
-    yield from http_services(reactor, config, filter(None, served), RefusalRecorder(front), loaded.https)
+        resources[FRONT].other = resources[REGISTRY]
+    served = surfaces if known is None else (known, *surfaces)
+    yield from http_services(reactor, config, served, RefusalRecorder(front), loaded.https)
     yield listening
     if quic is not None:
         yield quic
@@ -319,23 +315,3 @@ def _watch_rights(services: HostServices, generations: Generations) -> IService:
     generations.after_turn(lambda core: listeners.end_all())
     states, held = services.evidence.states, services.evidence.held
     return RightsWatch(services.reactor, held, states, listeners, lambda: generations.core, services.seconds)
-
-
-def _follow(generations: Generations, resource: Any, find_facts: Callable[[Core], Any]) -> None:
-    """Turn a resource to the facts of each further generation, as long as there are some."""
-
-    def follow_core(core: Core) -> None:
-        facts = find_facts(core)
-        if facts is not None:
-            resource.turn_to(facts)
-
-    generations.after_turn(follow_core)
-
-
-def _a2a_front(services: HostServices, generations: Generations) -> ServedSurface | None:
-    facts, tasks = generations.core.front, services.lasting.front_tasks
-    if facts is None or tasks is None:
-        return None
-    resource = a2a_front.a2a_front(services.reactor, facts, generations.front, services.loaded.key, tasks)
-    _follow(generations, resource, lambda core: core.front)
-    return a2a_front.build_surface(resource)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from agtphost.a2a.front import A2aFrontFacts
 from agtphost.contract.binding import Binding
 from agtphost.contract.prices import PriceList
-from agtphost.host.a2a_front import front_facts
 from agtphost.host.admission import Admission, build_admission
 from agtphost.host.agis import summary_renderer
 from agtphost.host.features import NO_FEATURES, FeatureSet, add_targets, build_features
@@ -40,9 +38,6 @@ class Core:
     admission: Admission
     bound: Sequence[Binding]
     """The operator's endpoints."""
-
-    front: A2aFrontFacts | None
-    """The facts of the A2A front, or None without one."""
 
     @property
     def features(self) -> FeatureSet:
@@ -152,14 +147,6 @@ def _compose_steps(
     add_targets(services, features)
     # The manifest lists only agents that can be called, so it changes with their states.
     evidence.states.watch(lambda agent_id, state: shown.publication.drop_forms())
-    front = front_facts(
-        config,
-        loaded.directory,
-        admission.principal,
-        shown.visibility.filter_offered,
-        connected.web.a2a,
-        table.match,
-    )
     return Core(
         services=services,
         connected=connected,
@@ -169,5 +156,4 @@ def _compose_steps(
         methods=methods,
         admission=admission,
         bound=bound,
-        front=front,
     )

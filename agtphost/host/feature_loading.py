@@ -24,7 +24,7 @@ from agtphost.vocabulary.tomltext import Location
 
 GROUP = "agtphost.features"
 
-HOST_FEATURES = ("traces", "metrics", "witness", "admin", "mcp", "gateway", "registry")
+HOST_FEATURES = ("traces", "metrics", "witness", "admin", "mcp", "gateway", "registry", "a2a")
 """The sections of :class:`agtphost.config.Config` for each of which this distribution has a feature of that name."""
 
 FeatureFactory = Callable[[], Any]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from agtphost.adapters.a2a.front_tasks import front_bindings
 from agtphost.audit import retention
 from agtphost.config import Config
 from agtphost.config.presence import http_apis, own_address, root_of
@@ -162,7 +161,6 @@ def built_in_methods(
         continuations=services.lasting.continuations,
         latest=services.latest,
     )
-    fronted = services.lasting.front_tasks
     candidates = _candidates(services, shown, purchase)
     own = bindings.built_ins(
         loaded.catalog,
@@ -181,7 +179,6 @@ def built_in_methods(
             *a2a.bind_execute_at(own, *(f"/{adapter.name}/{{server}}" for adapter in upstreams.web.adapters)),
             *a2a.relay_bindings(own, config),
             *floor.bindings,
-            *(front_bindings(fronted) if fronted is not None else ()),
             *tasks.bindings,
             *purchase.built_in_bindings(loaded.catalog, bound, default_assurance(services.floor, changes=False)),
             *orchestration_bindings(services),

@@ -14,7 +14,6 @@ from typing import Any
 
 from twisted.internet.threads import deferToThreadPool
 
-from agtphost.adapters.a2a.front_tasks import FrontTaskTable
 from agtphost.compute.pool import Pool, pool_of
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.decision_records import DecisionRecords
@@ -22,7 +21,6 @@ from agtphost.dispatch.gates.limits import AllowanceTable
 from agtphost.dispatch.running_calls import RunningCalls
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.handlers.listening_requests import ListeningRequests
-from agtphost.host.a2a_front import front_tasks
 from agtphost.host.delegation import DelegatedWork
 from agtphost.host.evidence import Evidence
 from agtphost.host.host_loader import LoadedHost
@@ -77,9 +75,6 @@ class ProcessState:
 
     propagation: NoticeQueue
     delegated: DelegatedWork
-    front_tasks: FrontTaskTable | None
-    """The tasks of A2A clients; None without a front."""
-
     traffic: Traffic
     """The answers of the last hour."""
 
@@ -150,7 +145,6 @@ class ProcessState:
             transports=OfferedTransports(),
             propagation=NoticeQueue(reactor, config, held, evidence.records, evidence.ledger),
             delegated=delegated,
-            front_tasks=front_tasks(config, held, evidence.ledger, seconds),
             traffic=traffic,
             principals=CredentialsInForce(reactor),
             reloads=ReloadRequests(),

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from agtphost.a2a.messages import RpcFault, describe_input, input_of
+from agtphost.a2a.messages import RpcFault, describe_input, input_of, text_member
 from agtphost.contract.built_in_contracts import contract_of
-from agtphost.host.a2a_front import text_member
 from tests.rows import each_row
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}

@@ -28,7 +28,8 @@ from agtphost.stores import MemoryStore
 from agtphost.testing.ledger import PromptLedger
 from agtphost.testing.reactor import MemoryReactor
 from agtphost.vocabulary.steps import run_to_end
-from tests.system.hosting import sample
+from tests.system.hosting import free_port, sample
+from tests.system.test_feature_sections import CASES
 
 TIMES = 40
 
@@ -81,6 +82,21 @@ def test_nothing_is_left_of_those_that_are_over(made: Made) -> None:
     assert next(iter(made.generations.core.connected.mcp.servers.values())) is server, "it is configured as it was"
 
 
+def test_features_that_continue_watch_once_after_a_reload(tmp_path: Path) -> None:
+    """Of every feature of the host: what it carries is watched by the configuration in force alone."""
+    config = sample(tmp_path)
+    tables = [case.table.format(port=free_port()) for case in CASES]
+    config.write_text("\n".join([config.read_text(), *tables]))
+    made = Made(config)
+    made.another()
+    watched, features = made.watchers(), made.generations.core.features.contributions
+    made.another()
+    made.generations.discard(run_to_end(made.generations.compose(made.loaded)))
+    assert made.watchers() == watched
+    carried = made.generations.core.features.contributions["registry",].carried
+    assert carried is not None and carried is features["registry",].carried
+
+
 def test_what_many_endpoints_leave_is_collected_sooner(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """All at once it would hold everybody up; the control: of few it is left to come together."""
     collected: list[int] = []
@@ -116,7 +132,7 @@ def test_a_candidate_that_cannot_be_made_leaves_nothing(made: Made, monkeypatch:
     def fails(*_: object) -> None:
         raise RuntimeError("as late as can be")
 
-    monkeypatch.setattr("agtphost.host.core.front_facts", fails)
+    monkeypatch.setattr("agtphost.host.core.add_targets", fails)
     with pytest.raises(RuntimeError):
         run_to_end(made.generations.compose(made.loaded))
     assert made.watchers() == watched and made.generations.unfinished == 1

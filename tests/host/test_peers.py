@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from twisted.internet.task import Clock
 
+from agtphost.a2a.feature import CarriedFront
 from agtphost.adapters.a2a.card_keys import card_key
 from agtphost.adapters.a2a.front_tasks import FrontTaskTable, front_bindings
 from agtphost.audit.state import StateTable
@@ -18,12 +19,12 @@ from agtphost.config import Config, load
 from agtphost.contract import reserved
 from agtphost.errors import ConfigurationError
 from agtphost.host.a2a import a2a_agents
-from agtphost.host.a2a_front import front_facts
 from agtphost.host.upstreams import acp_servers
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
+from agtphost.testing import MemoryHost
 from agtphost.upstream.pins import PinStore
-from tests.dispatch.hosts import CALLER, DispatchHost
+from tests.host.carried import carried
 
 HEAD = '[host]\nserver_id = "h"\nprofile = "development"\nstate_dir = "state"\n'
 
@@ -106,29 +107,23 @@ def test_a_key_that_cannot_be_used_is_a_start_error(tmp_path: Path) -> None:
     assert Path(problem.file).read_text().splitlines()[problem.line - 1].startswith("card_keys = ")
 
 
-def front(agent_id: str, name: str) -> str:
-    """A front for one agent."""
-    return (
-        f'[a2a.front]\nlisten = "tcp:0:interface=127.0.0.1"\nagent_id = "{agent_id}"\n'
-        f'[[a2a.front.agent]]\nname = "{name}"\n'
-    )
+def test_front_that_names_unknown_agents_keeps_the_host_from_starting() -> None:
+    """An agent that is not hosted, and a caller that this host does not know: both are reported."""
 
-
-def test_the_front_is_checked_against_the_directory(tmp_path: Path) -> None:
-    """An agent that is not hosted, and a caller that nobody knows, keep the host from starting: both are told."""
-    host = DispatchHost()
-
-    def made(config: Config) -> object:
-        return front_facts(config, host.directory, None, list, {}, lambda method, path: None)
+    def build(caller: str, shown: str) -> MemoryHost:
+        front = {"listen": "tcp:8080:interface=127.0.0.1", "agent_id": caller, "agent": [{"name": shown}]}
+        host = MemoryHost({"a2a": {"front": front}})
+        host.agent("librarian", hosted=True)
+        assert host.core is not None
+        return host
 
     with pytest.raises(ConfigurationError) as caught:
-        made(load_text(tmp_path, front("e" * 64, "nobody")))
+        build("e" * 64, "nobody")
     assert [problem.message for problem in caught.value.problems] == [
         '[[a2a.front.agent]] "nobody" is not a hosted agent',
         "[a2a.front] agent_id names an agent that this host does not know: " + "e" * 64,
     ]
-    assert made(load_text(tmp_path, front(CALLER, "librarian"))) is not None
-    assert made(load_text(tmp_path, "")) is None
+    carried(build("librarian", "librarian"), "a2a", CarriedFront)
 
 
 async def _keep(changes: object) -> None:

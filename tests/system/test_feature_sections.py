@@ -121,6 +121,15 @@ CASES = (
         is_taken=True,
         serves=answers("/registry/agents", 200),
     ),
+    Case(
+        name="a2a",
+        table='[a2a.front]\nlisten = "tcp:{port}:interface=127.0.0.1"\nagent_id = "demo"\ntimeout = 20\n'
+        '[[a2a.front.agent]]\nname = "librarian"\n',
+        change=("20", "30"),
+        wrong=("20", '"long"'),
+        waiting="[a2a] front",
+        serves=answers("/nothing", 404),
+    ),
 )
 
 

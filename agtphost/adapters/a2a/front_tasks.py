@@ -89,6 +89,10 @@ class FrontTaskTable:
         self._withdrawn: set[str] = set()
         held.watch(KIND, self._take_item)
 
+    def follow(self, held: StateTable) -> None:
+        """Follow the stored tasks under a further configuration; one that ends follows them no more."""
+        held.follow(KIND, self._take_item)
+
     def _take_item(self, key: str, item: StateItem | None) -> None:
         if item is None:
             self._drop(key)

@@ -14,6 +14,7 @@ from agtphost.a2a.runs import MOST_WAITING_TASKS, STORING_TASKS, STORING_TASKS_P
 from agtphost.adapters.a2a import front_tasks
 from agtphost.adapters.a2a.front_tasks import KIND, FrontTaskTable, TooManyTasks
 from agtphost.audit.drafts import Change, LedgerUnavailable
+from agtphost.audit.leases import Lease
 from agtphost.http.clients import HttpClient
 from agtphost.identity.peer import Withdrawable
 from agtphost.upstream.queue import CallQueue
@@ -58,6 +59,25 @@ def run(coroutine: Any) -> None:
     ensureDeferred(coroutine).addErrback(lambda failure: found.append(failure.value))
     if found:
         raise found[0]
+
+
+def test_tasks_are_followed_by_each_configuration_that_has_them() -> None:
+    """The end of one configuration ends no other one's watch; after the last, nothing is noted."""
+    kept = Kept.__new__(Kept)
+    kept.book, kept.down = Book(), False
+    first, second = Lease(), Lease()
+    with kept.book.leasing.filling(first):
+        kept.tasks = FrontTaskTable(kept.book, kept.keep)
+    with kept.book.leasing.filling(second):
+        kept.tasks.follow(kept.book)
+    for task_id in "tu":
+        kept.begin(task_id)
+    first.release()
+    kept.book.commit([Change(kind=KIND, key="t", value=None, owner=OWNER)])
+    assert [task.task_id for task in kept.tasks.list_of_client("one")] == ["u"]
+    second.release()
+    kept.book.commit([Change(kind=KIND, key="u", value=None, owner=OWNER)])
+    assert [task.task_id for task in kept.tasks.list_of_client("one")] == ["u"]
 
 
 def test_a_task_is_durable_before_its_call_begins() -> None:
