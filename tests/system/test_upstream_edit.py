@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from tests import forking
@@ -66,6 +67,12 @@ def test_an_upstream_is_added_called_and_removed(tmp_path: Path) -> None:
         refused = host.agtp("upstream", "add", "notes", str(tmp_path / "no-such-program"))
         assert refused.returncode != 0, refused.stdout
         assert config.read_text() == before, "a host that refuses a change leaves the file as it was"
+
+        dying = ("import sys", "sys.exit('no module named notes')")
+        ended = host.agtp("upstream", "add", "ending", sys.executable, "-c", "; ".join(dying))
+        assert "mcp.ending is down, and will be started again: the process ended with exit code 1" in ended.stdout
+        assert "stderr: no module named notes" in ended.stdout
+        assert "stderr: no module named notes" in host.agtp("upstream", "show", "ending").stdout
 
 
 def test_a_stopped_host_takes_the_change_at_its_next_start(tmp_path: Path) -> None:

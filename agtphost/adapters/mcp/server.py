@@ -347,7 +347,8 @@ class McpServer(UpstreamService):
             unmatched_rules=self.catalogue.rendered_rules,
             invalid_tools=self.catalogue.invalid_tools,
             instances=len(self.instances),
-            link={**peer.link.facts(), **peer.facts()} if peer is not None else {},
+            # Of a process that has ended, its last words: they usually say why.
+            link={**peer.link.facts(), **peer.facts()} if peer is not None else {"stderr": self._log.lines},
             **terms_members(self.terms),
         )
 

@@ -37,6 +37,12 @@ PAUSE = 0.2
 """Seconds between two looks at its state."""
 
 STARTING = ("starting", "connecting")
+UP = "up"
+WORDS = {"backoff": "down, and will be started again", "failed": "down"}
+"""Words for people of states that are none."""
+
+SHOWN_STDERR = 5
+"""Lines of stderr that are shown."""
 
 
 @dataclass
@@ -49,6 +55,9 @@ class UpstreamAccess:
     state: str
     reason: str
     tools: list[str]
+    stderr: list[str] = field(default_factory=list)
+    """Of a server that is not up, the last lines that it wrote to stderr."""
+
     allowed: dict[str, list[str]] = field(default_factory=dict)
     """Names of tools by the label of the agent that may call them; empty for agents that may call none."""
 
@@ -61,6 +70,7 @@ class UpstreamAccess:
             "name": self.upstream,
             "state": self.state,
             "reason": self.reason or None,
+            "stderr": self.stderr,
             "tools": self.tools,
             "callable": self.allowed,
             "refused": self.refused,
@@ -69,8 +79,11 @@ class UpstreamAccess:
     def lines(self) -> Iterator[str]:
         """Yield the lines for people."""
         why = f": {self.reason}" if self.reason else ""
-        yield f"{self.upstream} is {self.state}{why}"
+        yield f"{self.upstream} is {WORDS.get(self.state, self.state)}{why}"
+        yield from (f"stderr: {line}" for line in self.stderr[-SHOWN_STDERR:])
         if not self.tools:
+            if self.state != UP:
+                yield f"`agtp upstream show {self.upstream}` shows its present state."
             return
         more = f" and {len(self.tools) - SHOWN} more" if len(self.tools) > SHOWN else ""
         yield f"tools: {', '.join(self.tools[:SHOWN])}{more}"
@@ -102,6 +115,8 @@ def _ask_about(client: Client, target: Target, where: Connection, upstream: str)
         listed = inspect(client, target, {"target": "tools", "upstream": upstream, "state": "on", "limit": TOOLS})
         tools = [f"{each.get('upstream')}.{each.get('name')}" for each in entries_of(listed.get("tools"), "tools")]
     found = UpstreamAccess(upstream, str(entry.get("state", "unknown")), str(entry.get("reason") or ""), tools)
+    if found.state != UP:
+        found.stderr = [str(line) for line in (entry.get("link") or {}).get("stderr") or ()]
     path = find_config(where)
     agents = [] if path is None or not tools else list(local_agents(load_config(path)))
     for agent in agents[:AGENTS]:

@@ -414,6 +414,16 @@ async def test_a_server_that_cannot_start_is_retried(fault: str) -> None:
 
 
 @pytest_twisted.ensureDeferred
+async def test_the_last_words_of_a_process_outlive_it() -> None:
+    """An operator reads why a server ended where its state is shown, not in the host's log alone."""
+    dying = (sys.executable, "-c", "import sys; sys.exit('no module named notes')")
+    async with hosted(dying, wait=False) as server:
+        await until(lambda: server.state is UpstreamState.BACKOFF)
+        assert server.snapshot().link["stderr"] == ("no module named notes",)
+        assert server.snapshot().to_full_json()["link"] == {"stderr": ["no module named notes"]}
+
+
+@pytest_twisted.ensureDeferred
 async def test_a_program_that_does_not_exist() -> None:
     """The reason says so, on stderr and as exit code 127."""
     async with hosted(("/nonexistent/server",), wait=False) as server:
