@@ -13,6 +13,7 @@ from typing import Any
 
 from agtphost.audit.chain import Seconds
 from agtphost.audit.drafts import HOST_CHAIN, StreamEvent
+from agtphost.vocabulary.quantities import plural
 
 LISTS = "lists_summed_up"
 
@@ -173,7 +174,7 @@ def _make_event(summary_id: str, lists: list[_ListRead]) -> StreamEvent:
         "since": since,
         "until": until,
         "count": count,
-        "explanation": f"{count:,} further reads of unchanged lists, {told}, between {since} and {until}",
+        "explanation": f"{plural(count, 'further read')} of unchanged lists, {told}, between {since} and {until}",
         "lists": [each.to_json(seconds) for each in lists],
     }
     for each in lists:

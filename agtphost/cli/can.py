@@ -30,7 +30,7 @@ ANYONE = "anyone"
 
 @click.command()
 @click.argument("agent", metavar="AGENT|anyone")
-@click.argument("called", metavar="TOOL|METHOD")
+@click.argument("called", metavar="TOOL|METHOD", required=False)
 @click.argument("words", nargs=-1, metavar="[PATH] [KEY=VALUE | KEY:=JSON | JSON]...")
 @click.option("--tool", metavar="NAME", help="Tool of EXECUTE; the fields are its arguments.")
 @click.option("--scope", metavar="TOKENS", help="Value of Authority-Scope; default: no such header.")
@@ -44,7 +44,7 @@ ANYONE = "anyone"
 @host_options
 def command(
     agent: str,
-    called: str,
+    called: str | None,
     words: tuple[str, ...],
     tool: str | None,
     scope: str | None,
@@ -68,7 +68,9 @@ def command(
       agtp can demo files.read_file '{"path": "notes.txt"}'
       agtp can anyone DISCOVER /methods
     """
-    method, path, named, given = _read(called, words, tool)
+    if called is None and tool is None:
+        raise WrongInput("a tool or a method is missing", f"Write: agtp can {agent[:64]} TOOL|METHOD [PATH]")
+    method, path, named, given = _read(called or "EXECUTE", words, tool)
     plain: dict[str, Any] = {"target": "decision", "method": method, "path": path}
     if agent != ANYONE:
         plain.update(agent_id=agent_id_of(where, agent), assurance=assurance)

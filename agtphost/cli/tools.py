@@ -172,9 +172,15 @@ def show(name: str, where: Connection, as_json: bool) -> None:
       agtp tools show files.search_text
       agtp tools show files.search_text --as demo --json
     """
-    listed = entries_of(ask(resolve(where), "DISCOVER", "/tools").result, "tools")
-    tool = next((each for each in listed if each.get("name") == name), None)
+    target = resolve(where)
+    with open_client(target) as client:
+        listed = entries_of(require_success(client.call(target.uri, "DISCOVER", "/tools")).result, "tools")
+        tool = next((each for each in listed if each.get("name") == name), None)
+        asked = {"capability_domains": "tools"}
+        described = None if tool is not None else client.call(target.uri, "DESCRIBE", "/", asked)
     if tool is None:
+        for line in absent_servers(described.result if described is not None and described.ok else None):
+            print_note(visible_line(line))
         close = difflib.get_close_matches(name, [str(each.get("name")) for each in listed], MOST_NEAR)
         meant = f"Did you mean {' or '.join(close)}? " if close else ""
         raise HostRefused(

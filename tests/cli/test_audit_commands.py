@@ -282,6 +282,9 @@ def test_a_selection(run: Run, store: Path) -> None:
     assert exported("--agent", "librarian") == RECORDS
     assert exported("--agent", "host") == 3
     assert exported("--caller", "demo") == RECORDS - 1
+    alone = run("audit", "export", "--agent", "demo")
+    assert "--filter agent:demo" in alone.stderr, "its calls are in the chains of those who answered"
+    assert "note" not in run("audit", "export", "--agent", "librarian").stderr
     assert exported("--since", "2020-01-01T00:00:00Z") == RECORDS + 3
     assert exported("--until", "2020-01-01T00:00:00+01:00") == 0
 

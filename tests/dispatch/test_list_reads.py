@@ -119,6 +119,15 @@ def test_a_list_that_is_read_again_is_counted() -> None:
     assert host.take() == [] and host.summaries.waiting == 0
 
 
+def test_one_further_read_is_told_in_the_singular() -> None:
+    """The explanation of a summary is read by people."""
+    host = Listed()
+    host.read()
+    host.read()
+    [event] = host.take()
+    assert event.fields["explanation"].startswith("1 further read of unchanged lists")
+
+
 def test_a_counted_list_and_a_strangers_read_name_their_summary_alike() -> None:
     """Both answers have Audit-Summary, and the Audit-ID of a signed record that is in no chain."""
     host = Listed(reads=1, strangers_reads=1)

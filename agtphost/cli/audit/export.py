@@ -41,7 +41,7 @@ PATIENCE = 5.0
 @click.command("export")
 @click.option("-o", "--output", type=EXISTING, metavar="FILE", help="File to write; default: standard output.")
 @click.option("--agent", metavar="AGENT|host", help="Only this chain; default: all.")
-@filter_options(without=("agent", "chain"), since=True)
+@filter_options(without=("agent", "chain"))
 @click.option("--proofs", is_flag=True, help="Add a proof that each record is in the host's log.")
 @click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml.")
 @json_option
@@ -97,6 +97,15 @@ def export_command(
                 print_json({"file": str(output)})
             else:
                 print_note(f"wrote {output}")
+        if selection.chain and selection.caller is None and _has_calls(reader, selection):
+            note = f"note: --agent selects the chain of {agent}: what it answered, and its events"
+            print_note(f"{note}. Its own calls are in other chains; with them: --filter agent:{agent}")
+
+
+def _has_calls(reader: IRecordReader, selection: Selection) -> bool:
+    """Return whether the agent of the selected chain made calls, which are in the chains of those who answered."""
+    calls = reader.records(Selection(caller=selection.chain, since=selection.since, until=selection.until))
+    return next(iter(calls), None) is not None
 
 
 def _matcher(search: Search) -> Callable[[StoredRecord], bool]:

@@ -33,12 +33,11 @@ NUMBER_OPTION = click.option(
 """Of commands that show a part of the records."""
 
 
-def filter_options(*, without: Collection[str] = (), since: bool = False, query: bool = True) -> Callable[[F], F]:
+def filter_options(*, without: Collection[str] = (), query: bool = True) -> Callable[[F], F]:
     """
     Return a decorator that adds an option for each field of the filter language; the function gets ``given``.
 
     :param without: fields that the command has no option for, because it has one of another meaning.
-    :param since: whether ``--since`` is another name of ``--from``.
     :param query: whether ``--filter`` takes a text of the language.
     """
     fields = [field for field in FIELDS.values() if field.name not in without]
@@ -60,7 +59,7 @@ def filter_options(*, without: Collection[str] = (), since: bool = False, query:
 
         decorated: Any = call_with_values
         for field in reversed(fields):
-            names = ["--from", "--since"] if since and field.name == "from" else [f"--{field.name}"]
+            names = ["--from", "--since"] if field.name == "from" else [f"--{field.name}"]
             help_text = f"Only {field.meaning}."
             option = click.option(*names, f"filter_{field.name}", metavar=field.metavar, help=help_text, multiple=True)
             decorated = option(decorated)

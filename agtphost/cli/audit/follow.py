@@ -34,7 +34,7 @@ RETRY_DELAYS = (0.5, 1.0, 2.0, 5.0)
 
 
 @click.command("follow")
-@filter_options(without=("until",), since=True)
+@filter_options(without=("until",))
 @host_options
 def follow_command(given: Mapping[str, str], where: Connection, as_json: bool) -> None:
     """

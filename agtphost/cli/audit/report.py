@@ -29,7 +29,7 @@ from agtphost.vocabulary import jsontext
 
 
 @click.command("report")
-@click.argument("export", type=EXISTING, metavar="EXPORT")
+@click.argument("export", type=EXISTING, metavar="EXPORT", required=False)
 @click.option("-o", "--output", type=EXISTING, metavar="FILE", help="File of the page; default: EXPORT with .html.")
 @click.option("--csv", "table", type=EXISTING, metavar="FILE", help="Also write all rows for a spreadsheet.")
 @click.option(
@@ -45,7 +45,7 @@ from agtphost.vocabulary import jsontext
 @click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, for names of agents and the key.")
 @json_option
 def report_command(
-    export: Path,
+    export: Path | None,
     output: Path | None,
     table: Path | None,
     rows: int,
@@ -69,6 +69,11 @@ def report_command(
       agtp audit report march.jsonl -o march.html --csv march.csv --signing-key signing.pub
       agtp audit report march.jsonl --filter 'tool:files.read_file status:4xx'
     """
+    if export is None:
+        raise WrongInput(
+            "the file of an export is missing",
+            "Make one: agtp audit export --proofs -o records.jsonl; then: agtp audit report records.jsonl",
+        )
     where = Connection(config=config)
     search = read_search(given, where)
     keys = _keys(signing_keys_at, where)
@@ -105,7 +110,10 @@ def report_command(
     if as_json:
         print_json(answer)
     else:
-        click.echo(f"verified: {report.records} records\nwrote {output}" + (f"\nwrote {table}" if table else ""))
+        click.echo(f"verified: {report.records} record{'s' * (report.records != 1)}")
+        for written in (output, table):
+            if written is not None:
+                click.echo(f"wrote {written}")
 
 
 def _keys(paths: Sequence[Path], where: Connection) -> Mapping[str, VerifyingKey] | None:

@@ -406,6 +406,6 @@ def conclude(report: Report, source: str, as_json: bool, recorded: str | None = 
         click.echo("this is a selection of records; whether it is complete cannot be checked")
     if report.log:
         click.echo(f"proven: {report.proven} records are in the log {report.log}")
-    echo(f"verified: {report.records} records{unsigned}, {source}", Verdict.GOOD)
+    echo(f"verified: {report.records} record{'s' * (report.records != 1)}{unsigned}, {source}", Verdict.GOOD)
     if recorded:
         click.echo(f"on record: {recorded}")
