@@ -324,7 +324,7 @@ def reject(approval_id: str, reason: str | None, where: Connection, as_json: boo
 
 @command.command()
 @approval_argument
-@click.option("--accept", "decision", flag_value="accepted", help="Approve the call; the same as `approve`.")
+@click.option("--accept", "--approve", "decision", flag_value="accepted", help="Approve the call, as `approve` does.")
 @click.option("--reject", "decision", flag_value="rejected", help="Reject the call; the same as `reject`.")
 @reason_option
 @host_options

@@ -76,6 +76,15 @@ COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in sect
 ALIASES = {"demo": "up", "upstreams": "upstream"}
 """Further names of commands, which ``--help`` does not list."""
 
+MEANT = {
+    "operator": ("docs operators",),
+    "operators": ("docs operators",),
+    "records": ("audit search",),
+    "log": ("audit follow", "audit search"),
+    "logs": ("audit follow", "audit search"),
+}
+"""What words that are no command are about, and where it is."""
+
 HOST_COMMANDS = frozenset({"up", "run", "init", "check", "backup", "restore", "store", "cluster", "client"})
 """Commands that create or run a host on this machine. On a platform without hosts they fail before they do anything."""
 
@@ -178,7 +187,7 @@ class LazyGroup(SuggestingGroup):
     def find_near(self, ctx: click.Context, word: str) -> list[str]:
         """Return commands of groups that have exactly this name, those of agents first, or else close names."""
         found = sorted(self._of_groups(ctx, word), key=lambda name: not name.startswith("agent "))
-        return found[:5] or difflib.get_close_matches(word, COMMANDS)
+        return found[:5] or [*MEANT.get(word, ())] or difflib.get_close_matches(word, COMMANDS)
 
     def _of_groups(self, ctx: click.Context, name: str) -> Iterator[str]:
         """Yield the commands of groups with a name, such as ``audit verify`` for ``verify``; shared verbs last."""

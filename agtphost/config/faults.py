@@ -249,16 +249,17 @@ def _describe_kind(given: Any) -> str:
 
 def _literal(location: Location, expected: str, given: Any) -> ConfigFault:
     choices = [choice for choice in expected.replace(" or ", ", ").replace("'", "").split(", ") if choice]
+    said = f"must be one of {', '.join(choices)}" if len(choices) > 1 else f"must be {choices[0]}"
     shown = f", not {given[:60]!r}" if isinstance(given, str) else ""
     if isinstance(given, bool):
         shown, key = f", not {str(given).lower()}", str(location[-1])
         hint = f'write {key} = "{choices[0]}"' if given else f"leave out {key}"
-        return ConfigFault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
+        return ConfigFault(location=location, message=f"{said}{shown}", hint=hint)
     close = difflib.get_close_matches(given, choices, 1) if isinstance(given, str) else []
     if not close and isinstance(given, str) and given:
         close = [choice for choice in choices if choice.startswith(given.lower())]  # "admin" for "administrator".
     hint = f'did you mean "{close[0]}"?' if close else ""
-    return ConfigFault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
+    return ConfigFault(location=location, message=f"{said}{shown}", hint=hint)
 
 
 def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:

@@ -285,6 +285,9 @@ def test_a_selection(run: Run, store: Path) -> None:
     alone = run("audit", "export", "--agent", "demo")
     assert "--filter agent:demo" in alone.stderr, "its calls are in the chains of those who answered"
     assert "note" not in run("audit", "export", "--agent", "librarian").stderr
+    assert run("audit", "export", "--caller", "demo", "-o", "calls.jsonl").exit_code == 0
+    table = run("audit", "verify", "--file", "calls.jsonl").stdout
+    assert "SEQ" in table and "RECORDS" not in table, "the place in its chain, not how many records the file has"
     assert exported("--since", "2020-01-01T00:00:00Z") == RECORDS + 3
     assert exported("--until", "2020-01-01T00:00:00+01:00") == 0
 

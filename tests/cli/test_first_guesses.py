@@ -34,6 +34,23 @@ def test_access_of_a_tool_is_asked_by_its_option_alone(run: Run, folder: Path, s
     assert missing.exit_code == 2 and "Write: agtp can demo TOOL|METHOD" in missing.stderr
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"), [("operators", "docs operators"), ("records", "audit search"), ("logs", "audit follow")]
+)
+def test_a_word_of_the_operator_leads_to_what_it_is_about(run: Run, word: str, meant: str) -> None:
+    """There is no command of that name, nor one that is spelt alike."""
+    result = run(word, "list")
+    assert result.exit_code == 2 and f"Did you mean {meant}" in result.stderr
+
+
+def test_a_decision_takes_the_word_of_the_shorter_command(run: Run, server: AgtpServer) -> None:
+    """``approvals approve`` and ``approvals decide --approve`` send the same."""
+    for words in (("decide", "apr-1", "--approve"), ("decide", "apr-1", "--accept")):
+        run("approvals", *words)
+    first, second = (each.request.body for each in server.seen[-2:])
+    assert json.loads(first) == json.loads(second)
+
+
 def test_a_tool_that_is_not_listed_is_told_from_a_server_that_is_down(run: Run, server: AgtpServer) -> None:
     """As the list of tools does."""
     server.answers["DISCOVER", "/tools"] = Answer([])

@@ -272,6 +272,13 @@ CASES: list[tuple[str, str, int, str, str]] = [
     ),
     ("recipes: no file", "[recipes]\nfile = 'none.toml'\n", 5, "[recipes] file names a file that does not exist", ""),
     ("later: workers", "workers = 4\n", 4, "[host] workers is not supported by this version", "remove it"),
+    (
+        "one choice alone",
+        "[[mcp.server]]\nname = 'a'\ncommand = ['python3']\n[mcp.server.tools.x]\napproval = true\n",
+        8,
+        "approval must be required, not true",
+        'write approval = "required"',
+    ),
     ("envelope", "[audit]\nenvelope = 'xml'\n", 5, "[audit] envelope must be one of jws, cose", ""),
     (
         "oauth: nobody issues",

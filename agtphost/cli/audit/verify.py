@@ -393,7 +393,7 @@ def conclude(report: Report, source: str, as_json: bool, recorded: str | None = 
         print_json(answer)
         return
     print_table(
-        ("CHAIN", "RECORDS", "NEWEST", "AUDIT-ID"),
+        ("CHAIN", "RECORDS" if report.whole else "SEQ", "NEWEST", "AUDIT-ID"),
         ((chain or HOST, end.seq, end.issued_at, end.audit_id) for chain, end in sorted(report.heads.items())),
     )
     if report.keys.links:
