@@ -83,7 +83,7 @@ MEANT = {
     "log": ("audit follow", "audit search"),
     "logs": ("audit follow", "audit search"),
 }
-"""What words that are no command are about, and where it is."""
+"""The commands for words that name a subject and not a command."""
 
 HOST_COMMANDS = frozenset({"up", "run", "init", "check", "backup", "restore", "store", "cluster", "client"})
 """Commands that create or run a host on this machine. On a platform without hosts they fail before they do anything."""

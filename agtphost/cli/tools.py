@@ -49,7 +49,7 @@ MOST_NEAR = 3
 """Names that are suggested."""
 
 EXAMPLES: Mapping[str, str] = {"integer": "1", "number": "1", "boolean": "true", "array": "[]", "object": "{}"}
-"""A value of each JSON type that is no text, as it is typed after ``name=``."""
+"""A value of each JSON type but text, as it is typed after ``name=``."""
 
 NO_SUCH_TOOL = (
     Reason.UNKNOWN_TOOL,

@@ -38,7 +38,7 @@ def test_access_of_a_tool_is_asked_by_its_option_alone(run: Run, folder: Path, s
     ("word", "meant"), [("operators", "docs operators"), ("records", "audit search"), ("logs", "audit follow")]
 )
 def test_a_word_of_the_operator_leads_to_what_it_is_about(run: Run, word: str, meant: str) -> None:
-    """There is no command of that name, nor one that is spelt alike."""
+    """Commands have neither that name nor one that is spelt alike."""
     result = run(word, "list")
     assert result.exit_code == 2 and f"Did you mean {meant}" in result.stderr
 

@@ -39,7 +39,7 @@ PAUSE = 0.2
 STARTING = ("starting", "connecting")
 UP = "up"
 WORDS = {"backoff": "down, and will be started again", "failed": "down"}
-"""Words for people of states that are none."""
+"""The text for people in place of the name of a state."""
 
 SHOWN_STDERR = 5
 """Lines of stderr that are shown."""
