@@ -150,7 +150,7 @@ def test_one_server_alone_has_its_own_names(host: Host) -> None:
 def at(credentials: Credentials, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A session with a scripted host."""
 
-    def make(server: ScriptedHost, **options: Any) -> GovernedSession:
+    def make(server: ScriptedHost, /, **options: Any) -> GovernedSession:
         target = Target(uri=server.uri, cacert=credentials.trust)
         client = aio.Client(**target.client_options())
         return GovernedSession(aio.Host(client, target, verify=False), **options)
@@ -182,8 +182,8 @@ def test_progress_is_told_on_the_way(credentials: Credentials, at: Any) -> None:
         told.append(progress)
 
     async def main(server: ScriptedHost) -> Any:
-        async with at(server) as session:
-            return await session.call_tool("files.slow", {}, progress_callback=note)
+        async with at(server, server="files") as session:
+            return await session.call_tool("slow", {}, progress_callback=note)
 
     with ScriptedHost(credentials, script) as server:
         assert asyncio.run(main(server)).content[0].text == "done"
@@ -200,8 +200,8 @@ def test_a_call_that_is_given_up_is_told_to_the_host(credentials: Credentials, a
             exchange.quiet(5)
 
     async def main(server: ScriptedHost) -> None:
-        async with at(server) as session:
-            calling = asyncio.create_task(session.call_tool("files.slow"))
+        async with at(server, server="files") as session:
+            calling = asyncio.create_task(session.call_tool("slow"))
             while not server.requests:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
             calling.cancel()

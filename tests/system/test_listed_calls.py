@@ -398,6 +398,12 @@ def test_what_a_session_in_place_of_mcp_lists_it_calls(host: Host) -> None:
     """:func:`agtphost.client.mcp.governed_session`, and the search in place of lists."""
 
     async def work() -> None:
+        for name, arguments in ARGUMENTS.items():
+            async with governed_session(host.config, as_="demo") as session:
+                # By the host's own name, of which this session has seen no list.
+                for _ in range(2):
+                    found = await session.call_tool(name, dict(arguments))
+                    assert not (found.is_error if hasattr(found, "is_error") else found.isError), (name, found)
         async with governed_session(host.config, as_="demo") as session:
             first = await session.call_tool("merged__sort", TITLES)
             assert not first.isError if hasattr(first, "isError") else not first.is_error

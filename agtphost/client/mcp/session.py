@@ -369,10 +369,14 @@ class GovernedSession:
 
     async def _find(self, shown: str) -> tuple[EndpointTool | None, str]:
         """Return the endpoint of a name, or the tool that EXECUTE calls; None, and the host's name of another tool."""
-        endpoint = await self._endpoint(shown, listed="__" in shown or "." in shown)
         known = self._view.tools.find_host_name(shown)
-        if endpoint is not None or known is not None or "." in shown:
+        endpoint = await self._endpoint(shown, listed="__" in shown or known is not None)
+        if endpoint is not None or known is not None:
             return endpoint, known or shown
+        if "." in shown:
+            # No list has to say what the host calls it, only that no plugin and no agent has it: that is asked once.
+            self._view.tools.show(shown)
+            return None, shown
         await self._walk("tools")
         known = self._view.tools.find_host_name(shown)
         # What no server lists may be a tool that EXECUTE calls otherwise.
