@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,8 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, require_plain_refusal
 from agtphost.handlers.function import RegisteredFunction
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses
+from agtphost.upstream.offered_tools import OfferedTool
+from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.display_names import UNLISTED
 from agtphost.vocabulary.status import Status
 
@@ -128,6 +130,19 @@ class OperatorAdapter:
         self._places = {upstream_of(own.name, own.path): own for own in reversed(listed)}
         self._actions = frozenset(own.call.action for own in listed if own.call is not None)
         return listed
+
+    def list_offered(self) -> Iterator[OfferedTool]:
+        """Return every tool that is listed, for operators: the plugin itself is the server, and it runs."""
+        for tool in self.tools():
+            upstream, name = upstream_of(tool.name, tool.path)
+            yield OfferedTool(
+                protocol=self.name,
+                upstream=upstream,
+                name=name,
+                upstream_state=UpstreamState.UP.value,
+                description=tool.description,
+                binding=tool,
+            )
 
     def address_of(self, upstream: str, tool: str) -> ToolAddress | None:
         """Return where a tool that the plugin lists is called; see :class:`agtphost.iagtp.IToolAddresses`."""

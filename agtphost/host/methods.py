@@ -372,7 +372,7 @@ def _inspection(
     feed = RecordFeed(evidence.records, services.authorization, services.reactor, listening, counts)
     evidence.ledger.watch(feed.saw)
     reports = [adapter.upstreams for adapter in upstreams.reporting]
-    offerings = [adapter.list_offered for adapter in upstreams.reporting]
+    offerings = [adapter.list_offered for adapter in upstreams.adapters]
     definitions = {adapter.name: adapter.definition for adapter in upstreams.reporting}
     described = Definitions(
         services.registry.admitted_bindings,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.page.person_client import PageReply
-from agtphost.vocabulary import media_types
 
 TOOL = "tool "
 """The beginning of a choice that is a tool; an endpoint is ``METHOD /path``."""
@@ -43,8 +42,7 @@ def read_choice(text: str) -> Choice:
     """Return the tool or the method and path that a value of the list names; an empty choice for any other text."""
     if text.startswith(TOOL) and len(text) > len(TOOL):
         tool = text[len(TOOL) :]
-        call = {"action": "mcp.tools.call", "payload_type": media_types.MCP_TOOLS, "payload": {"tool": tool}}
-        return Choice(method="EXECUTE", path="/", tool=tool, question={"input": call, "partial": True})
+        return Choice(method="EXECUTE", path="/", tool=tool, question={"tool": tool})
     method, _, path = text.partition(" ")
     if method.isascii() and method.isupper() and path.startswith("/"):
         return Choice(method=method, path=path)
@@ -64,11 +62,7 @@ class Choices:
     @classmethod
     def from_replies(cls, tools: PageReply, endpoints: PageReply) -> Choices:
         """Return the lists of what the host has; empty where it does not say."""
-        named = sorted(
-            f"{each.get('upstream')}.{each.get('name')}"
-            for each in tools.entries("tools")
-            if str(each.get("protocol", "")).lower() == "mcp"
-        )
+        named = sorted({f"{each.get('upstream')}.{each.get('name')}" for each in tools.entries("tools")})
         found = endpoints.entries("endpoints")
         ordered = [each for each in found if each.get("tier") == OWN] + [
             each for each in found if each.get("tier") != OWN

@@ -7,12 +7,12 @@ from typing import Any
 
 from twisted.web.template import Tag, tags
 
+from agtphost.contract.declaration import FRAMEWORKS
 from agtphost.page import call_list, definition_diff, elements, inbox, schema_form, tool_trial, usage
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
 from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.page.value_text import in_path, show_value
-from agtphost.vocabulary import media_types
 
 MOST_ASKED = 10
 """Agents about which the view asks at first whether they may call the tool: each question has a record."""
@@ -52,7 +52,7 @@ async def draw(visit: PageVisit) -> PageView:
     body = [
         _facts(entry),
         _calls(visit, tool, since, latest, usage.Usage(calls=calls, latencies=latencies)),
-        await _callers(visit, protocol, tool, agents),
+        await _callers(visit, tool, agents),
         _definition(visit, entry, definition, both),
     ]
     if visit.may("try") and protocol == MCP and entry.get("state") == "on":
@@ -73,9 +73,10 @@ def describe_proof(assurance: object) -> str:
 
 
 def _facts(entry: Mapping[str, Any]) -> Tag:
-    server = f"{str(entry.get('protocol', '')).lower()}.{entry.get('upstream')}"
+    protocol = str(entry.get("protocol", "")).lower()
+    server, link = f"{protocol}.{entry.get('upstream')}", f"/tools#server-{elements.to_id(str(entry.get('upstream')))}"
     pairs = (
-        ("Server", tags.a(server, href=f"/tools#server-{elements.to_id(str(entry.get('upstream')))}")),
+        ("Server", tags.a(server, href=link) if protocol in FRAMEWORKS else f"payload adapter {protocol}"),
         ("State", elements.state(entry.get("state"))),
         ("Why", entry.get("why")),
         ("Server's state", elements.state(entry.get("upstream_state"))),
@@ -111,22 +112,17 @@ def _caller(value: str, name: object) -> Tag:
     return elements.brief_agent(value, label=name)
 
 
-async def _callers(visit: PageVisit, protocol: str, tool: str, agents: PageReply) -> Tag:
+async def _callers(visit: PageVisit, tool: str, agents: PageReply) -> Tag:
     """Ask for each of the first agents whether it may call the tool; the decision makes no call."""
     title = "Who may call it"
-    if protocol != MCP:
-        return elements.section(title, tags.p("Check access answers that for one agent at a time."))
     if not agents.ok:
         return elements.refusal_section(title, agents)
     everyone = visit.query_choice("who", ("all",)) == "all"
     known = agents.entries("agents")
     asked = known[: MOST_OF_ALL if everyone else MOST_ASKED]
-    call = {"action": "mcp.tools.call", "payload_type": media_types.MCP_TOOLS, "payload": {"tool": tool}}
     decisions = await gather_replies(
         *(
-            visit.ask.inspect(
-                "decision", agent_id=each.get("agent_id"), method="EXECUTE", path="/", input=call, partial=True
-            )
+            visit.ask.inspect("decision", agent_id=each.get("agent_id"), method="EXECUTE", path="/", tool=tool)
             for each in asked
         )
     )

@@ -21,7 +21,7 @@ class OfferedTool:
     """A tool of an upstream, or one of its actions."""
 
     protocol: str
-    """``mcp``, ``a2a`` or ``acp``."""
+    """``mcp``, ``a2a`` or ``acp``; of a plugin's tool, the name of its payload adapter."""
 
     upstream: str
     name: str

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
 import pytest
@@ -21,8 +24,9 @@ from agtphost.client.tools import execute_listed
 from agtphost.vocabulary.tool_paths import tool_path
 from tests.adapters.a2a.test_sdk import SCRIPT
 from tests.adapters.peers import python
+from tests.page.browsing import SECTION, Site
 from tests.system.gateways import TOKEN, ask, with_gateway
-from tests.system.hosting import Host, running, until
+from tests.system.hosting import Host, free_port, running, until
 
 PLUGINS = '''
 from zope.interface import implementer
@@ -198,7 +202,13 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, int]]:
+def page() -> list[int]:
+    """The port of the page, once the host is there."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, page: list[int]) -> Iterator[tuple[Host, int]]:
     """The sample host with eight plugin adapters, its MCP server, an A2A agent of the official SDK, and a gateway."""
     directory = tmp_path_factory.mktemp("listed")
     packages = directory / "packages"
@@ -213,7 +223,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, int
     with python(SCRIPT, "jsonrpc") as upstream:
         edit = [("timeout = 30\n", 'timeout = 30\nmin_assurance = "gateway"\n')]
         config, port = with_gateway(directory, eager=True, edit=edit, append=AGENT.format(upstream=upstream) + adapters)
-        config.write_text(f'{config.read_text()}\n[mcp.front]\nlisten = "tcp:{port}:interface=127.0.0.1"\n')
+        page.append(free_port())
+        more = f'\n[mcp.front]\nlisten = "tcp:{port}:interface=127.0.0.1"\n{SECTION.format(port=page[0], more="")}'
+        config.write_text(config.read_text() + more)
         with running(config, environ={"PYTHONPATH": str(packages)}) as host:
             with asking(host) as client:
                 until(lambda: {"files.list_files", "helper.a2a.message.send"} <= {*tools(client, host.uri)})
@@ -418,6 +430,23 @@ def test_what_a_session_in_place_of_mcp_lists_it_calls(host: Host) -> None:
             assert not {tool["name"] for tool in found if tool["name"].partition("__")[0] in (*CALLABLE, "helper")}
 
     asyncio.run(work())
+
+
+def test_check_access_offers_what_is_listed(host: Host, page: list[int]) -> None:
+    """All tools, of plugins and agents as well; each answer is that of a call, there and in the view of the tool."""
+    browser = Site(host, page[0]).browser()
+    with asking(host) as client:
+        listed = tools(client, host.uri)
+    form = browser.get("/can").text
+    offered = {html.unescape(each) for each in re.findall(r'<option[^>]* value="tool ([^"]+)"', form)}
+    assert offered == {*listed} >= {*ARGUMENTS}
+    for name in ("whole.sort", "helper.a2a.card.get", "files.list_files"):
+        asked = browser.get(f"/can?{urlencode({'agent': 'demo', 'what': f'tool {name}'})}")
+        assert asked.status == 200 and "Answer yes" in " ".join(asked.page.said), (name, asked.page.said)
+    for path in ("whole.whole.sort", "a2a.helper.a2a.card.get", "mcp.files.list_files"):
+        shown = browser.get(f"/tools/{path}")
+        assert shown.status == 200 and "Who may call it" in shown.page.said, (path, shown.text[:500])
+        assert re.search("demo.* yes", " ".join(shown.page.said)), (path, shown.page.said)
 
 
 def test_agtp_can_answers_as_a_call_of_the_listed_tool_does(host: Host) -> None:
