@@ -7,7 +7,6 @@ from typing import Any
 
 from twisted.web.template import Tag, tags
 
-from agtphost.contract.declaration import FRAMEWORKS
 from agtphost.page import call_list, definition_diff, elements, inbox, schema_form, tool_trial, usage
 from agtphost.page.layout import PageView
 from agtphost.page.page_visit import PageVisit
@@ -21,6 +20,8 @@ MOST_OF_ALL = 100
 """Agents about which it asks where that is wanted."""
 
 MCP = "mcp"
+WITH_SERVERS = (MCP, "a2a", "acp")
+"""Protocols whose servers the view of tools shows; the tools of a plugin have none."""
 
 
 def tool_path(protocol: object, upstream: object, name: object) -> str:
@@ -76,7 +77,7 @@ def _facts(entry: Mapping[str, Any]) -> Tag:
     protocol = str(entry.get("protocol", "")).lower()
     server, link = f"{protocol}.{entry.get('upstream')}", f"/tools#server-{elements.to_id(str(entry.get('upstream')))}"
     pairs = (
-        ("Server", tags.a(server, href=link) if protocol in FRAMEWORKS else f"payload adapter {protocol}"),
+        ("Server", tags.a(server, href=link) if protocol in WITH_SERVERS else f"payload adapter {protocol}"),
         ("State", elements.state(entry.get("state"))),
         ("Why", entry.get("why")),
         ("Server's state", elements.state(entry.get("upstream_state"))),
