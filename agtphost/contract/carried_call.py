@@ -8,6 +8,9 @@ from typing import Any
 
 from agtphost.vocabulary import jsontext
 
+_HOLE = b"\0"
+"""The place of the arguments in a body: no JSON text has this octet."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedCall:
@@ -29,6 +32,9 @@ class CarriedCall:
 
     upstream_member: str = ""
     """The member of the payload that names the upstream if the path does not; empty: none."""
+
+    _around: tuple[bytes, bytes] | None = field(default=None, init=False, repr=False, compare=False)
+    """The octets of a body before and after the arguments, once they were needed: see :meth:`body`."""
 
     def parameters(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of the EXECUTE: ``action``, ``payload_type`` and ``payload``."""
@@ -60,11 +66,19 @@ class CarriedCall:
         :param arguments: a JSON object; this is not checked.
         """
         if self.member:
-            payload = _with_member(self.constants, self.member, arguments)
-        elif self.constants and arguments.strip()[1:-1].strip():
+            around = self._around
+            if around is None:
+                before, after = self._enclose(_with_member(self.constants, self.member, _HOLE)).split(_HOLE)
+                around = before, after
+                object.__setattr__(self, "_around", around)
+            return around[0] + arguments + around[1]
+        if self.constants and arguments.strip()[1:-1].strip():
             payload = jsontext.encode(self.constants)[:-1] + b"," + arguments.strip()[1:]
         else:
             payload = jsontext.encode(self.constants) if self.constants else arguments
+        return self._enclose(payload)
+
+    def _enclose(self, payload: bytes) -> bytes:
         named = {"action": self.action, "payload_type": self.payload_type}
         return b'{"parameters":' + _with_member(named, "payload", payload) + b"}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 
 
 class Status(IntEnum):
@@ -56,6 +57,7 @@ class Status(IntEnum):
     AUTHORITY_CHAIN_BROKEN = 551, "Authority Chain Broken", "core v08 section 5.6"
 
 
+@lru_cache(1_024)
 def phrase_of(code: int) -> str:
     """Return the standard text of ``code``; the text has no meaning for programs (core v08 section 5.4.1)."""
     try:

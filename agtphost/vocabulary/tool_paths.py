@@ -8,6 +8,7 @@ written: ``Read`` is not ``read``. These are paths of HTTP alone; the path gramm
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
 
 ROOT = "tools"
@@ -15,6 +16,9 @@ ROOT = "tools"
 
 LONGEST_NAME = 128
 """Characters of a server's or a tool's name: MCP 2025-11-25, tools, section Tool Names."""
+
+LONGEST_CACHED = 1_024
+"""Characters of a path that is parsed only once while it is in use."""
 
 DOTS = (".", "..")
 """Names that HTTP clients take out of a path (RFC 3986 section 5.2.4): tools of these names have no path."""
@@ -41,6 +45,10 @@ def parse_tool_path(path: str) -> ToolPath | None:
     """Return what a path names, as it was sent; None for any other path."""
     if f"/{ROOT}/" not in path:
         return None
+    return _known(path) if len(path) <= LONGEST_CACHED else _parse(path)
+
+
+def _parse(path: str) -> ToolPath | None:
     agent, segments = "", path[1:].split("/")
     if len(segments) == 5 and segments[0] == "agents":
         agent, segments = segments[1], segments[2:]
@@ -48,6 +56,11 @@ def parse_tool_path(path: str) -> ToolPath | None:
         return None
     server, tool = _name(segments[1]), _name(segments[2])
     return ToolPath(server=server, tool=tool, agent=agent) if server and tool else None
+
+
+@lru_cache(512)
+def _known(path: str) -> ToolPath | None:
+    return _parse(path)
 
 
 def is_tool_path(path: str) -> bool:

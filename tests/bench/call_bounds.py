@@ -16,7 +16,7 @@ TOOL_CALL = 454
 TOOL_CALL_ALONE = 478
 """The same where calls come one at a time."""
 
-GATEWAY_TOOL_CALL = 842
+GATEWAY_TOOL_CALL = 788
 """The same eight through the gateway, from the octets of the HTTP request to those of its answer."""
 
 FRONT_TOOL_CALL = {False: 986, True: 1_088}

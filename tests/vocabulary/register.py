@@ -72,6 +72,7 @@ CACHES: Final = (
     _cache("protocols.peers:_certificate", "certificates of clients, as they were read", 1_024, 12 * MIB),
     _cache("dispatch.gates.limits:address_origin", "the network of an address", 4_096, MIB),
     _cache("http.bounded_request:_phrase", "the text beside a status", 1_024, MIB),
+    _cache("adapters.mcp.bindings:_address_of", "where a tool is called over AGTP", 1_024, 4 * MIB),
     _cache("http.request_heads:spell_text", "names of fields that the host asks for", 1_024, MIB),
     _cache("mcp.streamable_http:_parse_accept", "what MCP clients take, as they say it", 256, 8 * MIB),
     _cache("registry.entry:_http_date", "when a card was changed, as HTTP says it", 1_024, MIB),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -29,6 +30,9 @@ from agtphost.vocabulary.status import Status
 
 CALL = "mcp.tools.call"
 """The action that calls a tool (core v08 appendix D)."""
+
+LONGEST_CACHED = 512
+"""Characters of the names of a server and a tool whose address is made only once while it is in use."""
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -228,6 +232,16 @@ def tool_call(server: str, tool: str) -> CarriedCall:
 
 def tool_address(server: str, tool: str) -> ToolAddress:
     """Return where a tool is called. It names the server too, so that no other server's tool is meant."""
+    return _address_of(server, tool) if len(server) + len(tool) <= LONGEST_CACHED else _make_address(server, tool)
+
+
+@lru_cache(1_024)
+def _address_of(server: str, tool: str) -> ToolAddress:
+    """Return the address that the gateway asks for at each call of a tool: nothing but the two names is in it."""
+    return _make_address(server, tool)
+
+
+def _make_address(server: str, tool: str) -> ToolAddress:
     call = tool_call(server, tool)
     return ToolAddress(path="/", call=replace(call, constants={**call.constants, "server": server}))
 
