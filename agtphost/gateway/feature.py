@@ -18,6 +18,7 @@ from agtphost.gateway.gateway import GatewayFacts, GatewayResource
 from agtphost.gateway.own_documents import own_documents
 from agtphost.gateway.translation import TranslationRules
 from agtphost.http.clients import HttpClients
+from agtphost.http.request_heads import spell_text
 from agtphost.http.served_surface import ServedSurface
 from agtphost.http_clients import keyholders, speaker_of, verified_certificate
 from agtphost.methods.discovery.openapi import http_methods_at
@@ -90,7 +91,7 @@ def _facts(given: GatewaySection, services: Services) -> GatewayFacts:
         ),
         rules=TranslationRules(
             catalog=table.catalog,
-            forward={name.encode("ascii"): name for name in given.forward},
+            forward={spell_text(name): name for name in given.forward},
             namespaces=frozenset(name.lower() for name in names if name),
             aliases=table.policy.aliases,
             tools=host.tool_address,

@@ -272,7 +272,7 @@ def _read(request: BoundedRequest, client: HttpClient, rules: TranslationRules) 
     return translation.read(
         request.method.decode("ascii"),
         request.uri.decode("ascii"),
-        request.requestHeaders.getRawHeaders,
+        request.requestHeaders.by_name.get,
         content.read(),
         client.headers,
         rules,

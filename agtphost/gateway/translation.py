@@ -15,6 +15,7 @@ from types import MappingProxyType
 from agtphost.contract.carried_call import ToolAddress
 from agtphost.errors import Refusal
 from agtphost.gateway import tool_calls
+from agtphost.http.request_heads import spell_text
 from agtphost.http.status import FIELD, over_http
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.catalog import Catalog
@@ -28,11 +29,11 @@ from agtphost.wire.headers import Headers
 Fields = tuple[tuple[str, str], ...]
 
 Values = Callable[[bytes], Sequence[bytes] | None]
-"""Returns all values of an HTTP field, by its name in lower case."""
+"""Returns all values of an HTTP field, by its name as :func:`agtphost.http.request_heads.spell_name` spells it."""
 
 FORWARDED: Mapping[bytes, str] = MappingProxyType(
     {
-        name.lower().encode("ascii"): name
+        spell_text(name): name
         for name in (
             *("Content-Type", "Idempotency-Key", "Request-ID", "Task-ID", "Session-ID"),
             *("Budget-Limit", "AGTP-Catalog-Version", "If-None-Match", "Accept"),
@@ -41,7 +42,9 @@ FORWARDED: Mapping[bytes, str] = MappingProxyType(
 )
 """Fields of every request that are forwarded, in addition to its trace, which :mod:`agtphost.http.clients` reads."""
 
-FORWARDED_CERTIFIED: Mapping[bytes, str] = MappingProxyType({**FORWARDED, b"authority-scope": "Authority-Scope"})
+FORWARDED_CERTIFIED: Mapping[bytes, str] = MappingProxyType(
+    {**FORWARDED, spell_text("Authority-Scope"): "Authority-Scope"}
+)
 """Fields forwarded for a client with a certificate: like a client of AGTP it states its own claims."""
 
 _HOP = frozenset(
@@ -63,6 +66,8 @@ CARRIER = "POST"
 
 GRAMMAR = "agis/1.0"
 
+_METHOD, _GRAMMAR, _NAMESPACE = map(spell_text, ("X-AGIS-Method", "X-AGIS-Grammar", "X-AGIS-Namespace"))
+
 _FORM = "application/x-www-form-urlencoded"
 _BEARER = ("WWW-Authenticate", "Bearer")
 _NO_STORE = ("Cache-Control", "no-store")
@@ -75,7 +80,7 @@ class TranslationRules:
 
     catalog: Catalog
     forward: Mapping[bytes, str] = field(default_factory=dict)
-    """Further fields to forward, by name in lower case."""
+    """Further fields to forward, by name as in :data:`Values`."""
 
     namespaces: frozenset[str] = frozenset()
     """Accepted values of ``X-AGIS-Namespace``, in lower case."""
@@ -142,7 +147,7 @@ def read(
     :raises RefusedRequest: it is refused here.
     """
     verb = "GET" if method == "HEAD" else method
-    named = None if method == OPTIONS else values(b"x-agis-method")
+    named = None if method == OPTIONS else values(_METHOD)
     if method != OPTIONS:
         _check_agis_fields(verb, values, rules)
     if named is not None:
@@ -155,7 +160,7 @@ def read(
         most = f"The request line is longer than the {rules.longest_line} octets that this host accepts."
         raise UntranslatableRequest(Reason.REQUEST_LINE_TOO_LARGE, most, line)
     path, mark, query = target.partition("?")
-    if named is None and values(b"x-agis-grammar") is not None:
+    if named is None and values(_GRAMMAR) is not None:
         _require_plain_method(verb, path, line, rules)
     if method == OPTIONS:
         raise RefusedRequest(_name_methods(path, rules), _bare_request(verb, path, own, line))
@@ -292,11 +297,11 @@ def _correct_type(fields: list[tuple[str, str]], body: bytes) -> None:
 def _check_agis_fields(verb: str, values: Values, rules: TranslationRules) -> None:
     """Refuse another grammar, or a namespace that is not this host's; both count without ``X-AGIS-Method``, too."""
     line = f"AGTP/1.0 {verb}\r\n".encode()
-    said = values(b"x-agis-grammar")
+    said = values(_GRAMMAR)
     if said is not None and [each.strip().lower() for each in said] != [GRAMMAR.encode()]:
         fault = "X-AGIS-Method is read here by X-AGIS-Grammar: AGIS/1.0; send that value once, or omit the field."
         raise UntranslatableRequest(Reason.INVALID_HEADER_FIELD, fault, line)
-    space = values(b"x-agis-namespace")
+    space = values(_NAMESPACE)
     if space is not None:
         namespace = _value("X-AGIS-Namespace", space, line)
         if namespace.lower() not in rules.namespaces:

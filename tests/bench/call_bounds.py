@@ -16,13 +16,13 @@ TOOL_CALL = 454
 TOOL_CALL_ALONE = 478
 """The same where calls come one at a time."""
 
-GATEWAY_TOOL_CALL = 788
+GATEWAY_TOOL_CALL = 763
 """The same eight through the gateway, from the octets of the HTTP request to those of its answer."""
 
 FRONT_TOOL_CALL = {False: 986, True: 1_088}
 """The same eight through the MCP front, by whether they are in sessions of the handshake era."""
 
-HTTP_CALL = {"a call": 311, "a tool": 407}
+HTTP_CALL = {"a call": 297, "a tool": 407}
 """
 Functions of Python alone, without built-in ones, of a registered function: through the gateway, and by ``tools/call``
 through the MCP front. Both are signed and stored.
