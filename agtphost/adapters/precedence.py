@@ -94,7 +94,8 @@ def add_mismatch_check(resolution: Resolution, places: tuple[Any, ...], say: Say
 
     :param places: objects of the payload whose members the caller set; other values are ignored.
     """
-    given = tuple(place for place in places if isinstance(place, Mapping) and repeats(place))
+    # Nearly all are dicts, of which the abstract class need not be asked: it asks in Python.
+    given = tuple([each for each in places if (type(each) is dict or isinstance(each, Mapping)) and repeats(each)])
     if not given:
         return resolution
     return replace(resolution, handler=MismatchCheck(cast(IBuiltInHandler, resolution.effective_handler), say, given))

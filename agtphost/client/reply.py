@@ -86,7 +86,11 @@ class Reply:
     @property
     def ok(self) -> bool:
         """Whether the server did what was asked: any 2xx but 262, which refuses, and a call that waits for a person."""
-        return 200 <= self.status < 300 and self.status != _UNAUTHORIZED_2XX and self.approval is None
+        status = self.status
+        if not 200 <= status < 300 or status == _UNAUTHORIZED_2XX:
+            return False
+        # Only a 202 can wait for a person; the cached property takes a lock for every other answer, too.
+        return status != Status.ACCEPTED or self.approval is None
 
     @cached_property
     def approval(self) -> PendingApproval | None:

@@ -364,7 +364,8 @@ class McpRelay:
             if answer is None:
                 raise refusal_fault(reply, modern=context.modern, uri=uri, name=self._shown_name)
             return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
-        found = reply.result.get(member) if isinstance(reply.result, dict) else None
+        whole = reply.result
+        found = whole.get(member) if isinstance(whole, dict) else None
         if not isinstance(found, dict):
             raise unreachable_fault(
                 ClientError("The host's answer has no MCP result.", "Is this an AGTP host of the same version?")

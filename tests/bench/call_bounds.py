@@ -19,7 +19,7 @@ TOOL_CALL_ALONE = 478
 GATEWAY_TOOL_CALL = 763
 """The same eight through the gateway, from the octets of the HTTP request to those of its answer."""
 
-FRONT_TOOL_CALL = {False: 986, True: 1_088}
+FRONT_TOOL_CALL = {False: 974, True: 1_076}
 """The same eight through the MCP front, by whether they are in sessions of the handshake era."""
 
 HTTP_CALL = {"a call": 297, "a tool": 407}

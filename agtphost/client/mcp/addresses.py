@@ -78,7 +78,7 @@ class Addresses:
         return content
 
     def _add_address(self, server: object, item: Any) -> Any:
-        if not isinstance(item, Mapping):
+        if type(item) is not dict and not isinstance(item, Mapping):  # The abstract class asks in Python.
             return item
         if item.get("type") == "resource_link" and isinstance(item.get("uri"), str):
             return {**item, "uri": self.show(server, item["uri"])}
