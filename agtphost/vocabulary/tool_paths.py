@@ -45,7 +45,7 @@ def parse_tool_path(path: str) -> ToolPath | None:
     """Return what a path names, as it was sent; None for any other path."""
     if f"/{ROOT}/" not in path:
         return None
-    return _known(path) if len(path) <= LONGEST_CACHED else _parse(path)
+    return _parse_cached(path) if len(path) <= LONGEST_CACHED else _parse(path)
 
 
 def _parse(path: str) -> ToolPath | None:
@@ -59,7 +59,7 @@ def _parse(path: str) -> ToolPath | None:
 
 
 @lru_cache(512)
-def _known(path: str) -> ToolPath | None:
+def _parse_cached(path: str) -> ToolPath | None:
     return _parse(path)
 
 
