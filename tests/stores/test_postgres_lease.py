@@ -477,3 +477,17 @@ def test_a_lost_connection_of_a_listener_is_made_again(url: str, monkeypatch: py
     assert heard.acquire(timeout=60)
     other.stop_listening()
     other.give_up()
+
+
+def test_a_lease_is_given_up_although_the_first_try_fails(url: str) -> None:
+    """As where a lock or a disk takes longer than a statement may: the database is there, so it is tried again."""
+    first, second = lease_of(url, host("a")), lease_of(url, host("b"))
+    assert first.take() and not second.take()
+    with psycopg.connect(url) as other:
+        other.execute("SELECT FROM store FOR UPDATE")
+        thread = threading.Thread(target=first.give_up)
+        thread.start()
+        until(lambda: postgres.server().run("SELECT pg_cancel_backend(pid) FROM pg_locks WHERE NOT granted"))
+    thread.join()
+    assert second.take()
+    second.give_up()

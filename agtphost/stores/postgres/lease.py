@@ -65,6 +65,9 @@ STAY: Final = (
 KEEP: Final = b"UPDATE store SET beat = %b WHERE " + HELD + b" RETURNING extract(epoch FROM clock_timestamp())::float8"
 GIVE_UP: Final = b"UPDATE store SET holder = '' WHERE " + HELD + b"; NOTIFY " + RELEASED.encode()
 
+RELEASES: Final = 3
+"""Tries to give the lease up; each is limited to :data:`STATEMENT_SECONDS`."""
+
 PUBLISH: Final = (
     "INSERT INTO published (one, value) SELECT 1, ?::text FROM ("
     "SELECT FROM store WHERE term = ?::bigint AND sha256(convert_to(holder, 'UTF8')) = decode(?::text, 'hex') FOR SHARE"
@@ -305,7 +308,7 @@ class PostgresLease:
 
     def give_up(self) -> None:
         """
-        Give the lease up, if this host has it, and close the connection. A failure leaves it to its end.
+        Give the lease up, if this host has it, and close the connection. A lasting failure leaves it to its end.
 
         The row of this process is removed.
         """
@@ -315,14 +318,33 @@ class PostgresLease:
                     self._run(lambda session: session.execute(FORGET, (self._reported,)))
                 self._reported = ""
             if self.term:
-                with suppress(DatabaseError):
-                    self._run(lambda session: session.command(LIMITS + GIVE_UP % _fence(self.term, self._held)))
+                self._release()
             self.term = 0
             self._held = ""
             self.confirmed = -math.inf
             if self._session is not None:
                 self._session.close()
                 self._session = None
+
+    def _release(self) -> None:
+        """
+        Give the lease up, and try again while the database is there.
+
+        Otherwise a lock that is held for a moment, or a stalled disk, would cost callers the whole time of the lease.
+        """
+        for left in reversed(range(RELEASES)):
+            try:
+                self._run(lambda session: session.command(LIMITS + GIVE_UP % _fence(self.term, self._held)))
+                return
+            except DatabaseError as error:
+                # Without a session, the database could not be reached.
+                if not left or self._session is None:
+                    log.error(
+                        "the lease was not given up, so another host takes over {seconds:.0f} s later only: {why}",
+                        seconds=self.me.takeover_after,
+                        why=str(error),
+                    )
+                    return
 
     def _run(self, work: Callable[[Session], Any]) -> Any:
         """Call a function with a connection; with a new one where the old one has ended."""
