@@ -82,6 +82,7 @@ ACCEPTANCE: Mapping[str, Sequence[str]] = {
     ),
     "A14: agtp up --hosts, compose, chart, label; control: a probe without standby=ok": (
         f"{CLUSTER}trial_hosts.py::test_the_manual_says_what_one_sees",
+        f"{CLUSTER}trial_hosts.py::test_a_host_that_stops_hands_over_to_the_other",
         f"{CLUSTER}pod_label.py::test_the_label_follows_the_lease",
         "tests/supply/test_container.py::test_the_compose_file_is_one",
         "tests/supply/test_chart.py::test_the_deployment_replaces_pods_one_after_the_other",

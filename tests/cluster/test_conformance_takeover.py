@@ -39,7 +39,6 @@ def outcomes(results: list[CaseResult]) -> dict[str, str]:
     return {result.case.id: result.outcome.value for result in results}
 
 
-@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.timeout(600)
 def test_cases_pass_across_a_takeover_as_they_do_on_one_host(tmp_path: Path, alone: Host) -> None:

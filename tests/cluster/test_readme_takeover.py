@@ -27,7 +27,6 @@ def make(folder: Path, append: str) -> Path:
     return sample(folder, append=append, eager=True)
 
 
-@pytest.mark.release
 @pytest.mark.programme
 @pytest.mark.timeout(600)
 def test_the_story_is_the_same_with_takeovers_between_its_steps(tmp_path: Path) -> None:

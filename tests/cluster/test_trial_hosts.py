@@ -109,6 +109,26 @@ def test_the_manual_says_what_one_sees(folder: Path) -> None:
     assert alone.returncode == 2 and "agtp up demo --hosts 2" in alone.stderr
 
 
+@postgres.needed
+def test_a_host_that_stops_hands_over_to_the_other(folder: Path) -> None:
+    """The short form of the manual: one command starts both, each change is a line, and Ctrl-C leaves no process."""
+    hosts = Up(folder, "demo", "--hosts", "2", "--json", last='{"event":"ready"')
+    try:
+        first, second = json.loads(hosts.wait().lines[0])["hosts"]
+        assert (first["role"], second["role"]) == ("serves", "stands by")
+        os.kill(first["pid"], signal.SIGTERM)
+        until(lambda: any(line.startswith('{"event":"serving"') for line in hosts.lines[1:]))
+        (serving,) = [json.loads(line) for line in hosts.lines if line.startswith('{"event":"serving"')]
+        assert (serving["host"], serving["pid"]) == (second["host"], second["pid"])
+        listed = agtp("tools", "list", "--config", "demo", cwd=folder)
+        assert listed.returncode == 0 and "files.read_file" in listed.stdout, listed.stderr
+        status = agtp("store", "status", "--config", "demo", "--json", cwd=folder)
+        assert json.loads(status.stdout)["serving"] == second["host"]
+    finally:
+        assert hosts.stop(signal.SIGINT) == 0
+    assert processes(folder) == []
+
+
 def test_a_machine_without_postgresql_is_told_what_to_install(tmp_path: Path) -> None:
     """Exit status 2, and no directory is made."""
     refused = agtp("up", "demo", "--hosts", "2", cwd=tmp_path, environ={"PATH": str(tmp_path)})
