@@ -62,6 +62,8 @@ def status(config: Path | None, as_json: bool) -> None:
     click.echo(f"serving  {visible(described['serving'] or 'no host')}, with term {described['term']}")
     click.echo("")
     print_table(("HOST", "STATE", "VERSION", "SINCE", "DIFFERS IN", "PLACE"), map(_to_cells, rows))
+    if "moved_to" in described:
+        print_note(f"{store.name} was copied to {described['moved_to']}, so no host serves it; see `agtp store status`")
     for row in rows:
         if row["state"] == SERVING and (
             untaken := [kind for kind, found in row["settings"].items() if found == UNTAKEN]

@@ -144,6 +144,8 @@ def test_a_host_that_is_started_again_and_again_serves_the_copy_alone(
     shown = json.loads(agtp("store", "status", "--json", cwd=config.parent).stdout)
     assert (shown["moved_to"], shown["copy_complete"]) == (locate_url(target).url, True)
     assert re.search("^copied to +(sqlite|postgresql):", agtp("status", cwd=config.parent).stdout, re.MULTILINE)
+    if way != WAYS[0]:
+        assert "so no host serves it" in agtp("cluster", "status", cwd=config.parent).stderr
     verified = agtp("audit", "verify", cwd=config.parent)
     assert verified.returncode == 0, verified.stdout + verified.stderr
     again = agtp("store", "copy", source, url_of(tmp_path / "second"), cwd=config.parent)
