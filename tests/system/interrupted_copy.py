@@ -61,4 +61,4 @@ if __name__ == "__main__":
     word, _, named = sys.argv[1].partition(" ")
     before_mark(partial(wait_for, named) if named else partial(kill_at, int(word)))
     sys.argv = ["agtp", *sys.argv[2:]]
-    sys.exit(main())
+    main()
