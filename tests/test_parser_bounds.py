@@ -32,6 +32,7 @@ from agtphost.identity.intent import IntentAssertions
 from agtphost.upstream.bodies import MAX_MESSAGE, EventStreamParser, LineSplitter, MessageTooLong
 from agtphost.vocabulary import budget, jsontext, media_types, money, paths, scopes, uris, yamltext
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.catalog_files import parse_catalog
 from agtphost.wire import Connection, Limits, Role
 from tests.measuring import measured
 from tests.rows import each_row
@@ -282,7 +283,7 @@ PARSERS: Table = {
         lambda schema: compile_schema({"type": "object", "additionalProperties": False, **schema}, role="tool"),
         lambda: _SCHEMAS,
     ),
-    "catalogs": (Catalog.parse, lambda: _json(MIB)),
+    "catalogs": (parse_catalog, lambda: _json(MIB)),
     "requests": (
         _wire,
         lambda: {
@@ -352,6 +353,7 @@ LOADS = {
     "agis/families",  # what ships beside it
     "agis/words",  # what ships beside it
     "audit/retention",  # what it wrote itself, in the same line
+    "contract/manifest_rules",  # what ships beside it
     "contract/openapi/shared_definitions",  # definitions that it wrote itself, in the same call
     "contract/openapi/document_text",
     "config/cures",  # a hint that this package wrote
@@ -364,6 +366,7 @@ LOADS = {
     "vocabulary/jsontext",
     "vocabulary/tomlparser",  # the operator's files; and texts for VALIDATE, in a worker process
     "vocabulary/tomltext",
+    "vocabulary/catalog",  # what ships beside it
 }
 """Modules that call ``loads`` or ``load`` of a parser themselves; all others go through the decoders of the table."""
 

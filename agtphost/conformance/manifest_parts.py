@@ -16,17 +16,17 @@ def join_parts(first: Mapping[str, Any], fetch: Callable[[str], object]) -> Mapp
     """
     Return a manifest with the endpoints of all its parts; one without parts is returned unchanged.
 
-    Every part has the number and the token of the next one, and a signature of its own, so the whole has none.
+    Every part has its number, the token of the next one, and a signature. The whole has none.
 
     :param fetch: returns the part of a token.
-    :raises Failure: the parts do not belong to one manifest.
+    :raises agtphost.conformance.verdict.Failure: the parts do not belong to one manifest.
     """
     if PARTS not in first:
         return first
-    parts, token = [_checked(first, first, 1)], _following(first)
+    parts, token = [_require_part(first, first, 1)], _following(first)
     while token:
         expect(len(parts) < MOST, f"the manifest is incomplete: it has more than {MOST} parts")
-        part = _checked(fetch(token), first, len(parts) + 1)
+        part = _require_part(fetch(token), first, len(parts) + 1)
         parts.append(part)
         token = _following(part)
     endpoints = [each for part in parts for each in part["endpoints"]]
@@ -42,7 +42,7 @@ def _following(part: Mapping[str, Any]) -> str | None:
     return token if isinstance(token, str) else None
 
 
-def _checked(part: object, first: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+def _require_part(part: object, first: Mapping[str, Any], number: int) -> Mapping[str, Any]:
     """Return a part that is the one with this number of the same manifest."""
     found = part if isinstance(part, Mapping) else {}
     about = found.get(PARTS)
