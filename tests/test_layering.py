@@ -90,6 +90,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bridge": EVERYONE | {"client", "contract", "http", "identity", "mcp", "protocols"},
     # Documents of a grammar: nothing of a host is in them but how its contracts are checked.
     "agis": EVERYONE | {"contract", "search"},
+    # What its own distribution has of the host, module by module: tests/supply/test_conformance.py.
     "conformance": {"vocabulary", "contract"},
     "cli": EVERYONE
     | {

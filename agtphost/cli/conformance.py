@@ -15,7 +15,7 @@ from agtphost.cli.failures import HostRefused, NoConnection, WrongInput, local_f
 from agtphost.cli.host_config import AGENT_FILES, find_config, load_usable_config
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, HERE, Connection, tls_connection_options
-from agtphost.cli.output import print_json, visible
+from agtphost.cli.output import print_json
 from agtphost.cli.progress import show_progress
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_host import LocalHost
@@ -24,7 +24,7 @@ from agtphost.conformance.access import Access, Carrier, Role
 from agtphost.conformance.case import Case
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint, Unreachable
-from agtphost.conformance.reports import describe, document, junit, line, summary
+from agtphost.conformance.reports import describe, document, junit, line, listing, summary
 from agtphost.conformance.runner import CaseResult, Outcome, Plan, counts, run
 from agtphost.conformance.target import connect
 from agtphost.vocabulary.identifiers import is_agent_id
@@ -132,17 +132,14 @@ def _list(cases: Sequence[Case], *, as_json: bool) -> None:
     if as_json:
         print_json([describe(case) for case in cases])
         return
-    for case in cases:
-        needs = ", ".join(need.what for need in case.needs)
-        click.echo(f"{case.id}  [{' '.join(case.requirements)}]  {case.title}{f'  (needs {needs})' if needs else ''}")
-    requirements = {item for case in cases for item in case.requirements}
-    click.echo(f"{len(cases)} cases, {len(requirements)} requirements")
+    for each in listing(cases):
+        click.echo(each)
 
 
 def _examine(access: Access, plan: Plan, *, quiet: bool) -> list[CaseResult]:
     def print_result(result: CaseResult) -> None:
         if not quiet:
-            echo(visible(line(result)), VERDICTS.get(result.outcome))
+            echo(line(result), VERDICTS.get(result.outcome))
 
     try:
         target = connect(access)

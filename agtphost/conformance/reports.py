@@ -16,9 +16,18 @@ MOST_NAMED = 4
 WIDTH = max(map(len, MARKS.values()))
 
 
+def listing(cases: Sequence[Case]) -> Iterator[str]:
+    """Yield one line for each case, with what it needs, and the line of totals."""
+    for case in cases:
+        needs = ", ".join(need.what for need in case.needs)
+        yield f"{case.id}  [{' '.join(case.requirements)}]  {case.title}{f'  (needs {needs})' if needs else ''}"
+    requirements = {item for case in cases for item in case.requirements}
+    yield f"{len(cases)} cases, {len(requirements)} requirements"
+
+
 def line(result: CaseResult) -> str:
     """Return a result as one line: mark, id, requirements, and the message if the case did not pass."""
-    said = f": {result.message}" if result.message else ""
+    said = f": {_printable(result.message)}" if result.message else ""
     return f"{MARKS[result.outcome]:<{WIDTH}}  {result.case.id}  [{' '.join(result.case.requirements)}]{said}"
 
 
@@ -38,7 +47,7 @@ def _group_failures(results: Sequence[CaseResult]) -> Iterator[str]:
     for cause, cases in grouped:
         named = ", ".join(case.id for case in cases[:MOST_NAMED])
         more = f" and {len(cases) - MOST_NAMED} more" if len(cases) > MOST_NAMED else ""
-        yield f"  {len(cases)}  {cause}: {named}{more}"
+        yield f"  {len(cases)}  {_printable(cause)}: {named}{more}"
 
 
 def describe(case: Case) -> dict[str, Any]:

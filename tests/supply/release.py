@@ -415,7 +415,8 @@ def make_release(target: Path, room: Path, versions: Sequence[str], tools: Seque
     sdist, wheel = build(source, target, "wheel", "sdist")
     if wheel.suffix != ".whl":
         sdist, wheel = wheel, sdist
-    build(source / "packages" / "agtp-verify", target, "wheel", "sdist")
+    for each in sorted((source / "packages").iterdir()):
+        build(each, target, "wheel", "sdist")
     say(f"built {', '.join(path.name for path in sorted(target.iterdir()))}")
     for path in (wheel, sdist):
         report.faults += [f"{path.name}: {fault}" for fault in check_metadata(read_metadata(path))]

@@ -22,12 +22,13 @@ Mannered words are per 1,000 words of docstrings and comments, of messages, or o
 
 
 def measure_tree(root: Path = ROOT) -> dict[str, Measure]:
-    """Return the measure of each package of ``agtphost``, of ``agtp_verify``, and of the docs."""
+    """Return the measure of each package of ``agtphost``, of each of ``packages``, and of the docs."""
     source = root / "agtphost"
     found = {"agtphost": measure_package(sorted(source.glob("*.py")))}
     for folder in sorted(path for path in source.iterdir() if (path / "__init__.py").exists()):
         found[folder.name] = measure_package(sorted(folder.rglob("*.py")))
-    found["agtp_verify"] = measure_package(sorted((root / "packages" / "agtp-verify").rglob("*.py")))
+    for folder in sorted((root / "packages").iterdir()):
+        found[folder.name.replace("-", "_")] = measure_package(sorted(folder.rglob("*.py")))
     found["docs"] = Measure()
     for page in _pages(root):
         found["docs"].add(measure_page(page, page.read_text()))
