@@ -379,6 +379,24 @@ def test_a_long_function_is_noticed() -> None:
     ]
 
 
+def spread_displays(source: str) -> int:
+    """The number of calls with an argument such as ``*(a, b)``: it saves lines, and hides what each argument is for."""
+    calls = [node for node in nodes(source) if isinstance(node, ast.Call)]
+    spread = [[each.value for each in call.args if isinstance(each, ast.Starred)] for call in calls]
+    return sum(any(isinstance(value, (ast.Tuple, ast.List)) for value in values) for values in spread)
+
+
+def test_calls_spread_no_tuple_that_they_write_out() -> None:
+    """But for three calls about cards."""
+    found = {path.relative_to(ROOT).as_posix(): spread_displays(path.read_text()) for path in modules()}
+    assert sum(found.values()) <= 3, {name: number for name, number in found.items() if number}
+
+
+def test_a_spread_tuple_is_noticed() -> None:
+    """The control: in a call, and neither a name that is spread nor a tuple of several."""
+    assert spread_displays("f(*(a, b), *c)\nf(*c)\nd = (*(a, b), c)") == 1
+
+
 def needed(name: str, source: str, names: Collection[str]) -> set[str]:
     """The modules that a module needs: at import, inside of functions, and for its types alone."""
     found: set[str] = set()

@@ -43,7 +43,9 @@ class AttestingSealer(Sealer):
         operators: Operators | None = None,
     ) -> None:
         super().__init__(
-            *(server_id, supported_methods, warnings),
+            server_id,
+            supported_methods,
+            warnings,
             floor=floor,
             ruling=ruling,
             failed=failed,

@@ -110,7 +110,7 @@ def build_admission(
             policy=policy,
             table=table,
             granted=GrantedGate(
-                *(evidence.held, loaded.directory, evidence.states.state_of, narrowing_of, services.seconds)
+                evidence.held, loaded.directory, evidence.states.state_of, narrowing_of, services.seconds
             ),
             action=ActionGate(methods.carrier, upstreams.adapters, bound, services.floor),
             principal=principals.gate,
@@ -241,7 +241,9 @@ def _sealer(services: HostServices, warnings: Mapping[str, str], ruling: RuleSou
             server_id, methods, warnings, floor=services.floor, ruling=ruling, failed=kept, operators=operators
         )
     return AttestingSealer(
-        *(server_id, methods, warnings),
+        server_id,
+        methods,
+        warnings,
         kind=given.type,
         evidence=given.evidence,
         floor=services.floor,

@@ -173,7 +173,11 @@ def _group(*services: Any) -> MultiService:
 def _build_admission(services: HostServices, generations: Generations) -> AgentAdmission:
     evidence = services.evidence
     return AgentAdmission(
-        *(services.lasting.directory, evidence.states, evidence.held, evidence.ledger, generations.renew),
+        services.lasting.directory,
+        evidence.states,
+        evidence.held,
+        evidence.ledger,
+        generations.renew,
         services.seconds,
         partial(restore, services.config),
     )

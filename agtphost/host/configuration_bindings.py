@@ -21,6 +21,6 @@ def configuration_bindings(services: HostServices) -> tuple[Binding, ...]:
     )
     # People are known by their certificate's key and are not agents.
     return tuple(
-        Binding.native(*(*place, handler, STATEMENT, Assurance.NONE), changes=True, server_level=True, timeout=SECONDS)
+        Binding.native(*place, handler, STATEMENT, Assurance.NONE, changes=True, server_level=True, timeout=SECONDS)
         for place in CONFIGURATION
     )

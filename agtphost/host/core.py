@@ -109,7 +109,12 @@ def _compose_steps(
     config, loaded, reactor, evidence = services.config, services.loaded, services.reactor, services.evidence
     # Contracts are state items that act as endpoints.
     negotiating = build_negotiator(
-        *(loaded, evidence.held, services.registry.all_bindings, services.authorization, reactor, services.seconds),
+        loaded,
+        evidence.held,
+        services.registry.all_bindings,
+        services.authorization,
+        reactor,
+        services.seconds,
         services.lasting.negotiations,
     )
     shown = build_disclosure(services, connected, negotiating)

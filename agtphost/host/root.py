@@ -141,7 +141,12 @@ class HostService(Service):
         with use_remembered(self._loaded.remembered):
             self._assembled = assembled = assemble(self._loaded, self._reactor, self._environ, lease=self._lease)
         self._reloading = Reloader(
-            *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents, assembled.remarks),
+            self._loaded,
+            self._reactor,
+            self._environ,
+            assembled.generations,
+            assembled.agents,
+            assembled.remarks,
             self._renew,
         )
         assembled.generations.core.services.lasting.reloads.reload = self._reloading.reload_for_operator

@@ -122,7 +122,7 @@ class UpstreamFactory:
         self.servers = ServerPool(evidence.held.leasing)
         self._calls = call_tracker(reactor, evidence.held, evidence.clock.seconds, listening)
         self.cancellations = TaskCancellations(
-            *(reactor, evidence.held, evidence.states, self._submit), evidence.clock.seconds
+            reactor, evidence.held, evidence.states, self._submit, evidence.clock.seconds
         )
 
     def build(self, services: HostServices) -> Upstreams:
@@ -284,7 +284,9 @@ def mcp_adapter(
     def make_server(entry: MCPServerSection) -> McpServer:
         approved = partial(Pins, "mcp", entry.name, entry.pins, pins)
         return supply(
-            *("mcp", entry.name, entry),
+            "mcp",
+            entry.name,
+            entry,
             lambda: McpServer(reactor, entry, environ, calls=calls, pins=approved(), floor=floor),
         )
 

@@ -312,8 +312,23 @@ class Peer:
 
 
 _LASTING = attrgetter(
-    *("address", "transport", "carrier", "certificate", "shown", "vouched", "http", "stream", "forwarded"),
-    *("server_name", "loopback", "depth", "acting_principal", "delegation", "granted", "approved", "rights_of"),
+    "address",
+    "transport",
+    "carrier",
+    "certificate",
+    "shown",
+    "vouched",
+    "http",
+    "stream",
+    "forwarded",
+    "server_name",
+    "loopback",
+    "depth",
+    "acting_principal",
+    "delegation",
+    "granted",
+    "approved",
+    "rights_of",
 )
 
 

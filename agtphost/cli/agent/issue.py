@@ -45,6 +45,7 @@ from agtphost.vocabulary.identifiers import is_agent_name, is_owner_id
 
 if TYPE_CHECKING:
     from agtphost.config import Config
+    from agtphost.identity.keys import VerifyingKey
 
 
 @click.command("new")
@@ -123,11 +124,7 @@ def new_command(
     if described.scopes:
         confirm_unasked(unasked_scopes(settings, described.scopes), yes=yes, question="Issue it all the same?")
     if described.trust_tier == 1:
-        evidence = tier_1_evidence(
-            *(described.verification_path, described.org_domain, described.governance_zone),
-            *(registrar.public, resolver, timestamp(datetime.now(UTC))),
-        )
-        described = replace(described, evidence=evidence)
+        described = _add_evidence(described, registrar.public, resolver)
     issued = _issue(parent, described, registrar, settings, hosted=hosted)
     fields: dict[str, object] = {
         "name": name,
@@ -179,6 +176,19 @@ def issue_caller(config: Config, name: str, *, description: str, scopes: Sequenc
 
 
 # Descriptions
+
+
+def _add_evidence(described: AgentDescription, key: VerifyingKey, resolver: str | None) -> AgentDescription:
+    """Return an agent of tier 1 with what its issuer looked at."""
+    evidence = tier_1_evidence(
+        described.verification_path,
+        described.org_domain,
+        described.governance_zone,
+        key,
+        resolver,
+        timestamp(datetime.now(UTC)),
+    )
+    return replace(described, evidence=evidence)
 
 
 def _owned_by_host(config: Config) -> dict[str, Any]:

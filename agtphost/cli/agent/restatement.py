@@ -191,7 +191,7 @@ def recertify(config: Config, found: AgentFiles, further: Iterable[str]) -> None
         old = certificates.load_certificate(path)
     try:
         new = renewal.renew_certificate(
-            *(old, authority, datetime.now(UTC), certificates.AGENT_CERTIFICATE_DAYS), further_scopes=further
+            old, authority, datetime.now(UTC), certificates.AGENT_CERTIFICATE_DAYS, further_scopes=further
         )
     except CertificateError as error:
         raise WrongInput(f"{path} cannot be issued again: {error}") from None

@@ -105,18 +105,7 @@ class OpenAPIFace:
         }
         anonymous = context.assurance < Assurance.GATEWAY
         answer: Answer = await self._run(
-            *(
-                self._build_document,
-                context,
-                bindings,
-                tools,
-                agents,
-                built_ins,
-                self._version(),
-                prefix,
-                about,
-                anonymous,
-            )
+            self._build_document, context, bindings, tools, agents, built_ins, self._version(), prefix, about, anonymous
         )
         self._documents.keep(key, current, answer)
         return answer
