@@ -25,6 +25,7 @@ from agtphost.handlers.built_in import Target
 from agtphost.handlers.log_context import client_span
 from agtphost.handlers.peer_hosts import HostAnswer, HostLost, HostUnreachable
 from agtphost.handlers.tracing import end_span_after, fields_of
+from agtphost.host.evidence import Evidence
 from agtphost.host.host_loader import LoadedHost
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.keys import VerifyingKey
@@ -41,7 +42,6 @@ from agtphost.methods.delegation.asynchronous_tasks import (
 from agtphost.methods.delegation.decision import (
     Forwarded,
     RemoteHost,
-    States,
 )
 from agtphost.methods.delegation.delegate import Delegation
 from agtphost.methods.delegation.tokens import CHAIN
@@ -267,11 +267,9 @@ class DelegationParts:
 def build_delegation(
     loaded: LoadedHost,
     work: DelegatedWork,
-    held: StateTable,
-    states: States,
+    evidence: Evidence,
     reactor: Any,
     *,
-    ledger: ILedger,
     authorization: Authorization,
     continuations: Continuations,
     latest: Callable[[], float],
@@ -284,7 +282,7 @@ def build_delegation(
     given, server_id = work.rules, loaded.config.host.server_id
     handler = Delegation(
         loaded.directory,
-        states,
+        evidence.states.state_of,
         work.used,
         server_id=server_id,
         address=own_address(loaded.config),
@@ -295,7 +293,7 @@ def build_delegation(
         tasks=work.tasks,
         now=latest,
     )
-    reading = TaskReading(held, authorization, continuations)
+    reading = TaskReading(evidence.held, authorization, continuations)
     governance = Governance(given.governance, work.used, server_id, latest)
     return DelegationParts(
         bindings=(
@@ -303,7 +301,7 @@ def build_delegation(
             task_binding(reading),
         ),
         targets={TASK: reading.read},
-        gates=(GovernanceGate(governance, ledger),) if given.governance else (),
+        gates=(GovernanceGate(governance, evidence.ledger),) if given.governance else (),
     )
 
 

@@ -151,10 +151,8 @@ def built_in_methods(
     tasks = build_delegation(
         loaded,
         services.lasting.delegated,
-        evidence.held,
-        evidence.states.state_of,
+        evidence,
         services.reactor,
-        ledger=evidence.ledger,
         authorization=services.authorization,
         continuations=services.lasting.continuations,
         latest=services.latest,

@@ -103,9 +103,8 @@ class OpenAPIFace:
             "agent_id": None if context.caller is None else context.caller.agent_id,
             "assurance": context.assurance.label,
         }
-        anonymous = context.assurance < Assurance.GATEWAY
         answer: Answer = await self._run(
-            self._build_document, context, bindings, tools, agents, built_ins, self._version(), prefix, about, anonymous
+            self._build_document, context, bindings, tools, agents, built_ins, self._version(), prefix, about
         )
         self._documents.keep(key, current, answer)
         return answer
@@ -120,7 +119,6 @@ class OpenAPIFace:
         version: str,
         prefix: str,
         about: Mapping[str, Any],
-        anonymous: bool,
     ) -> Answer:
         entries: list[Entry] = []
         for binding in bindings:
@@ -129,6 +127,7 @@ class OpenAPIFace:
                     (project_endpoint(binding, self._catalog), before)
                     for before in list_prefixes(binding, context, prefix, agents)
                 )
+        anonymous = context.assurance < Assurance.GATEWAY
         operations = Operations(self._verbs, anonymous=anonymous, stream=self._stream)
         for endpoint, before in entries:
             operations.add(endpoint, before)
