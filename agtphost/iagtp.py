@@ -14,9 +14,9 @@ from zope.interface import Attribute, Interface
 
 from agtphost.audit.drafts import Change, StreamEvent
 from agtphost.audit.interfaces import ILedger as ILedger
+from agtphost.audit.interfaces import IRecordObserver as IRecordObserver
 from agtphost.audit.interfaces import IRemoteWitness as IRemoteWitness
 from agtphost.audit.interfaces import IWitness as IWitness
-from agtphost.audit.observed_records import ObservedRecord
 from agtphost.contract.interfaces import IPayloadAdapter as IPayloadAdapter
 from agtphost.contract.interfaces import IToolAddresses as IToolAddresses
 from agtphost.dispatch.interfaces import Condition as Condition
@@ -38,22 +38,6 @@ from agtphost.stores.record_search import is_operator_read as is_operator_read
 from agtphost.stores.record_store import IRecordStore as IRecordStore
 from agtphost.stores.record_summary import RecordSummary as RecordSummary
 from agtphost.stores.rows import Facet as Facet
-
-
-class IRecordObserver(Interface):
-    """
-    Sees every record that was committed, once it is on disk: for an index, a metric, a copy elsewhere.
-
-    An extension point: ``[[observer]]``, see ``docs/extending/observer.rst``. It is called in the order of commits,
-    after the caller has its answer, and can change nothing. One that is slow misses records; all are in the store.
-    """
-
-    def saw(record: ObservedRecord) -> Awaitable[None] | None:
-        """
-        Take note of a record.
-
-        :return: None, or a Deferred or coroutine; the next record comes when it has ended.
-        """
 
 
 class IProposals(Interface):

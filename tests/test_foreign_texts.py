@@ -41,7 +41,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         "audit/ledger.py:Ledger._forget",
         "audit/space.py:Space.hold_ballast",
         "dispatch/dispatcher.py:Dispatcher._admit",
-        "host/clock_watch.py:ClockWatch._submit",
+        "audit/clock_watch.py:ClockWatch._submit",
         "host/file_rotation.py:FileRotation.startService",
         "host/file_rotation.py:FileRotation._follow",
         "host/notice_queue.py:NoticeQueue._finish_attempt",

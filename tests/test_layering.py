@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The one place where OpenTelemetry is spoken; where `[traces]` is not configured, it is never imported.
     "traces": EVERYONE | {"config", "dispatch", "features", "handlers"},
     "witnessing": EVERYONE | {"audit", "client", "config", "contract", "features", "identity", "methods", "stores"},
-    "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
+    "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit", "protocols"},
     "search": EVERYONE | {"config", "upstream"},
     "methods": EVERYONE
     | {
@@ -453,7 +453,7 @@ OLD_MODULES: Mapping[str, str] = {
     "a2a_front a2a_legacy a2a_messages a2a_relay a2a_rest a2a_rpc a2a_runs",
     "host": "uptake handling materials traces metrics witnesses page http_clients mcp_front gateway own_documents "
     "cards card_calls card_peers card_registry card_watch registry_http periodic search_engines merchant standard "
-    "a2a_front",
+    "a2a_front clock_watch observers shared_numbers floor contract_cleanup live_directory",
     "methods": "page oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",

@@ -23,7 +23,7 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.apply_committed`: applies a committed group to the state in memory
 - :mod:`.catch_up`: takes over what another process wrote to the store
 - :mod:`.watchers`, :mod:`.observed_records`: the watchers of sealed records, and what they see of them;
-  :mod:`.ledger_watch`: a service that watches while it runs
+  :mod:`.ledger_watch`: a service that watches while it runs; :mod:`.observers`: the operator's own, at their own pace
 - :mod:`.state`: durable state of built-in methods, committed together with records; :mod:`.state_item`: one item of it;
   :mod:`.item_tables`: all of one kind; :mod:`.prepared_items`: items that are made ready before their transaction
 - :mod:`.configurations`: the events that tell of the host's configuration
@@ -31,7 +31,8 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.acceptance`: on record: that the operator went on with a store although its witness contradicted it
 - :mod:`.domains`: domains that expired, were renewed, or went to another owner
 - :mod:`.keyed`: keyed requests: what an agent's stored answers may take, and what is kept of one that is too long
-- :mod:`.host_clock`: the host's time, and what jumps of the system's clock come to
+- :mod:`.host_clock`: the host's time, and what jumps of the system's clock come to; :mod:`.clock_watch`: puts them on
+  record
 - :mod:`.interfaces`: what the ledger promises, and what it asks of a witness
 - :mod:`.record_references`: a body that names its event, an item that names its record
 - :mod:`.space`: whether the store's disk has room; :mod:`.outage`: which failures of a store the log has not had yet

@@ -8,7 +8,7 @@ from zope.interface import Attribute, Interface
 
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import Change, Draft, Reservation, ReservationKey, Sealed
-from agtphost.audit.observed_records import ObservedGroup
+from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
 
 
 class ILedger(Interface):
@@ -96,3 +96,19 @@ class IRemoteWitness(IWitness):
 
     age = Attribute("float: seconds for which a checkpoint waits for it; 0 where none does")
     known_keys = Attribute("Sequence[VerifyingKey]: the keys that it may cosign with, as far as they are known now")
+
+
+class IRecordObserver(Interface):
+    """
+    Sees every record that was committed, once it is on disk: for an index, a metric, a copy elsewhere.
+
+    An extension point: ``[[observer]]``, see ``docs/extending/observer.rst``. It is called in the order of commits,
+    after the caller has its answer, and can change nothing. One that is slow misses records; all are in the store.
+    """
+
+    def saw(record: ObservedRecord) -> Awaitable[None] | None:
+        """
+        Take note of a record.
+
+        :return: None, or a Deferred or coroutine; the next record comes when it has ended.
+        """

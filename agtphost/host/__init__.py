@@ -11,21 +11,20 @@ Build steps, in order:
 - :mod:`.evidence`: store, ledger and summaries (:mod:`.summary_writer`); :mod:`.verifications`: its verifications
 - :mod:`.services` and :mod:`.registry`: the services that every part uses, and the table of what can be called;
   :mod:`.running_host`: the host as its features see it;
-  :mod:`.process_state` and :mod:`.live_directory`: the part of it that outlives a reload; :mod:`.turn_executor`: work
-  off the reactor
+  :mod:`.process_state`: the part of it that outlives a reload; :mod:`.turn_executor`: work off the
+  reactor
 - :mod:`.core`: what answers requests under one configuration; :mod:`.generations`: replacing one core by the next
 - :mod:`.reloader`, with :mod:`.reload_candidate` and :mod:`.modules`: reload without a restart;
   :mod:`.configuration_bindings`: reload by a request over AGTP
 - :mod:`.upstreams`, with :mod:`.a2a`: hosted MCP servers, A2A agents and ACP servers; :mod:`.server_pool`: upstreams
   that a reload keeps
-- :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation` and :mod:`.negotiation`: the protocol's own methods
+- :mod:`.methods`, with :mod:`.delegation` and :mod:`.negotiation`: the protocol's own methods
 - :mod:`.orchestration`: workflows and subscriptions, resumed at start
 - :mod:`.expiry_watch`: every expiry date that a host knows
 - :mod:`.grant_bindings`: the rights that the host grants to agents; :mod:`.scope_names`: the scopes that it asks for;
   :mod:`.rights_watch`: changes of rights, of which open clients hear
 - :mod:`.publication`: the manifest and its version; :mod:`.transports`: the carriers that it states
-- :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide; :mod:`.plugin_settings` checks their
-  settings
+- :mod:`.plugins`: what the operator's own packages provide; :mod:`.plugin_settings` checks their settings
 - :mod:`.feature_loading` and :mod:`.features`: the features that are switched on, and what they contribute
 - :mod:`.admission`, with :mod:`.oauth`: gates and dispatcher
 
@@ -37,11 +36,10 @@ Services:
 - :mod:`.listener`: listeners of AGTP, and the ready line; :mod:`.surfaces`: listeners of HTTP, for :mod:`.bootstrap`,
   :mod:`.agis` and features
 - :mod:`.vitals_reader`: the host's vital signs
-- :mod:`.clock_watch`: jumps of the system's clock, put on record
-- :mod:`.notice_queue`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.contract_cleanup`, :mod:`.agent_admission`:
+- :mod:`.notice_queue`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.agent_admission`:
   consequences of lifecycle changes of agents
 - :mod:`.file_access`: files that other users can change;
-  :mod:`.file_rotation`: keys and endpoint files that change; :mod:`.publication_history` and :mod:`.shared_numbers`:
+  :mod:`.file_rotation`: keys and endpoint files that change; :mod:`.publication_history`:
   numbers of what is published; :mod:`.newest_key`: the newest signing key, by the store; :mod:`.trust_anchors`: trust
   anchors that are fetched
 

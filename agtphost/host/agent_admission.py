@@ -26,11 +26,11 @@ from agtphost.audit.lifecycle import EventType, LifecycleStatus, LifecycleTable
 from agtphost.audit.state import StateFull, StateTable
 from agtphost.dispatch.scope_records import ScopeRecords
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.live_directory import Known
 from agtphost.iagtp import ILedger
 from agtphost.identity.agent_files import to_item
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
+from agtphost.identity.live_directory import Known
 from agtphost.vocabulary import times
 from agtphost.vocabulary.quotas import AGENT, SCOPES
 

@@ -24,7 +24,6 @@ from agtphost.host.agents import restore
 from agtphost.host.bootstrap import bootstrap
 from agtphost.host.called_endpoints import find_unanswered
 from agtphost.host.certificate_notices import CertificateNotices
-from agtphost.host.contract_cleanup import ContractCleanup
 from agtphost.host.domains import DomainWatch
 from agtphost.host.drain_delay import DrainDelay
 from agtphost.host.evidence import Evidence, keep_evidence
@@ -54,6 +53,7 @@ from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
 from agtphost.identity.keys import fastest_signer
 from agtphost.methods.continuation import continuation_key
+from agtphost.negotiation.contract_cleanup import ContractCleanup
 from agtphost.stores.interfaces import ILease
 from agtphost.stores.lease import SERVING
 from agtphost.vocabulary.vitals import obstacles

@@ -12,9 +12,9 @@ from agtphost.audit.domains import ORG_DOMAIN, barring, due, read_domains
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, LifecycleEvent, StaleLifecycle
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.host.live_directory import Known
 from agtphost.iagtp import ILedger
 from agtphost.identity.agents import Agent
+from agtphost.identity.live_directory import Known
 from agtphost.protocols.periodic import PeriodicService
 
 RETRY_SECONDS = 5.0

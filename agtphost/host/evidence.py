@@ -13,9 +13,11 @@ from typing import Any
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
+from agtphost.audit.clock_watch import ClockWatch
 from agtphost.audit.host_clock import HostClock
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.observers import Observers
 from agtphost.audit.state import StateTable
 from agtphost.audit.state_keeper import StateKeeper
 from agtphost.audit.summaries import Summaries
@@ -25,10 +27,8 @@ from agtphost.cluster.heartbeat import Heartbeat, begin_heartbeat, freshness
 from agtphost.config import Config, problems_in
 from agtphost.config.faults import ConfigFault
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.clock_watch import ClockWatch
 from agtphost.host.host_loader import LoadedHost
 from agtphost.host.newest_key import check_signing_key
-from agtphost.host.observers import Observers
 from agtphost.host.publication import HISTORY
 from agtphost.host.summary_writer import SummaryWriter
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordReader, IRecordStore

@@ -17,7 +17,6 @@ from agtphost.host.agis import service_of
 from agtphost.host.configuration_bindings import configuration_bindings
 from agtphost.host.delegation import DelegationParts, build_delegation
 from agtphost.host.features import FeatureSet
-from agtphost.host.floor import Floor, floor_methods
 from agtphost.host.grant_bindings import granting_bindings
 from agtphost.host.notice_queue import NoticeQueue, follow_up
 from agtphost.host.orchestration import orchestration_bindings
@@ -41,6 +40,7 @@ from agtphost.methods.discovery.status_document import StatusDocuments
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.domains import Domains
 from agtphost.methods.execution import Carrier
+from agtphost.methods.floor import Floor, floor_methods
 from agtphost.methods.inspection.access import ReadACL, RecordAccess
 from agtphost.methods.inspection.agents import Chains, KnownAgents
 from agtphost.methods.inspection.backups import Backups

@@ -14,6 +14,7 @@ from typing import Any
 
 from twisted.internet.threads import deferToThreadPool
 
+from agtphost.cluster.shared_numbers import SharedNumbers
 from agtphost.compute.pool import Pool, pool_of
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.decision_records import DecisionRecords
@@ -24,17 +25,16 @@ from agtphost.handlers.listening_requests import ListeningRequests
 from agtphost.host.delegation import DelegatedWork
 from agtphost.host.evidence import Evidence
 from agtphost.host.host_loader import LoadedHost
-from agtphost.host.live_directory import LiveDirectory
 from agtphost.host.newest_key import find_token_keys
 from agtphost.host.notice_queue import NoticeQueue
 from agtphost.host.oauth import CredentialsInForce
 from agtphost.host.publication import HISTORY
 from agtphost.host.publication_history import PublicationHistory
 from agtphost.host.running_host import RunningHost
-from agtphost.host.shared_numbers import SharedNumbers
 from agtphost.host.transports import OfferedTransports
 from agtphost.host.turn_executor import TurnExecutor, executor_of
 from agtphost.identity.key_history import every_public
+from agtphost.identity.live_directory import LiveDirectory
 from agtphost.methods.continuation import Continuations, continuation_key
 from agtphost.methods.inspection.traffic import Traffic
 from agtphost.methods.reload import ReloadRequests

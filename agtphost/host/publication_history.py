@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agtphost.cluster.shared_numbers import Numbers, SharedNumbers, read_row, write_row
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.shared_numbers import Numbers, SharedNumbers, read_row, write_row
 from agtphost.identity import files
 from agtphost.protocols.periodic import PeriodicService
 from agtphost.vocabulary.foreign_errors import explain

@@ -12,10 +12,10 @@ from twisted.logger import Logger
 from agtphost.config import Config
 from agtphost.config.anchors import Anchor
 from agtphost.host import agents
-from agtphost.host.live_directory import Known
 from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.agents import reconsider
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
+from agtphost.identity.live_directory import Known
 from agtphost.protocols.periodic import PeriodicService
 from agtphost.vocabulary import jsontext
 

@@ -6,7 +6,8 @@ Agents' identities and their proofs. Without Twisted and without network access.
 - :mod:`.genesis`: the Agent Genesis and the Agent-ID that follows from it
 - :mod:`.documents`: the Agent Identity Document, its signature and its served form
 - :mod:`.trust`: trust tier, verification path and owner, and where each comes from
-- :mod:`.agents`: everything above of an agent; :mod:`.agent_files` loads all of a host, :mod:`.directory` finds them
+- :mod:`.agents`: everything above of an agent; :mod:`.agent_files` loads all of a host, :mod:`.directory` finds them;
+  :mod:`.live_directory`: for objects that outlive a configuration
 - :mod:`.peer`: the other end of a connection
 - :mod:`.required_assurance`: how surely a caller must be known, where the operator wrote nothing
 - :mod:`.certificates`, :mod:`.extensions`: X.509 with the AGTP extensions; :mod:`.alternative_names`: those of servers

@@ -14,6 +14,7 @@ The protocol's own methods, each a binding like any endpoint: core v08 section 7
 - :mod:`.reload`: ACTIVATE on ``/configuration``: change without a restart
 - :mod:`.verification`: statements of verified evidence: ``CONFIRM /verifications`` and ``QUERY /verifications``
 - :mod:`.checkpoint_methods`: witnessing the logs of other hosts: ``CONFIRM /checkpoints`` and ``QUERY /checkpoints``
+- :mod:`.floor`: builds the methods of the two packages :mod:`.cognitive` and :mod:`.oversight`
 - :mod:`.cognitive`: QUERY, SUMMARIZE and PLAN
 - :mod:`.delegation`: DELEGATE
 - :mod:`.discovery`: DISCOVER and DESCRIBE

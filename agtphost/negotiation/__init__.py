@@ -14,5 +14,6 @@ operator, and ``termination`` ends contracts.
 - :mod:`.patterns`: what this host would synthesize: DISCOVER /patterns
 - :mod:`.call_ceiling`: a fixed ceiling of requests per minute and agent
 - :mod:`.settings`: the operator's settings of negotiation
+- :mod:`.contract_cleanup`: ends contracts whose connection is closed
 - :mod:`.process_state`: state in memory that outlives a configuration
 """

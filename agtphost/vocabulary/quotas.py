@@ -61,7 +61,7 @@ VERIFICATION: Final = "audit-verification"
 """The kind of what the last verification of the evidence came to."""
 
 CLOCK_LEAP: Final = "clock-leap"
-"""The kind of leaps ahead of the clock: see :mod:`agtphost.host.clock_watch`."""
+"""The kind of leaps ahead of the clock: see :mod:`agtphost.audit.clock_watch`."""
 
 SESSION: Final = "session"
 """The kind of sessions of certified agents: see :mod:`agtphost.dispatch.sessions`."""

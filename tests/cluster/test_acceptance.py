@@ -67,7 +67,7 @@ ACCEPTANCE: Mapping[str, Sequence[str]] = {
     "A11: kept state; control: files alone": (
         f"{CLUSTER}kept_state.py::test_a_takeover_keeps_what_a_host_began",
         f"{CLUSTER}standby_host.py::test_a_host_with_another_signing_key_does_not_take_over",
-        "tests/host/test_shared_numbers.py::test_no_number_is_used_for_two_contents",
+        "tests/cluster/test_shared_numbers.py::test_no_number_is_used_for_two_contents",
     ),
     "A12: README's story, conformance cases, MCP conformance with takeovers": (
         f"{CLUSTER}readme_takeover.py::test_the_story_is_the_same_with_takeovers_between_its_steps",
@@ -147,7 +147,7 @@ BAD_INPUT: Mapping[str, Sequence[str]] = {
         f"{POSTGRES}_upgrade.py::test_a_row_of_a_process_that_was_edited_harms_nothing",
         f"{POSTGRES}_index.py::test_a_wrong_index_is_named",
         f"{POSTGRES}_index.py::test_what_no_record_has_signed_is_compared_too",
-        "tests/host/test_shared_numbers.py::test_a_broken_row_keeps_the_host_from_starting",
+        "tests/cluster/test_shared_numbers.py::test_a_broken_row_keeps_the_host_from_starting",
     ),
     "beats, and a reactor that hangs": (
         f"{CLUSTER}frozen.py::test_a_host_whose_reactor_hangs_loses_the_lease",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.host.shared_numbers import ALLOTTED
+from agtphost.cluster.shared_numbers import ALLOTTED
 from agtphost.stores.copying import TABLES, select_all
 from agtphost.stores.postgres import connection
 from agtphost.stores.settings import locate_url

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from agtphost.audit.observed_records import ObservedRecord
-from agtphost.host.observers import MOST_WAITING, Observers
+from agtphost.audit.observers import MOST_WAITING, Observers
 from agtphost.iagtp import IRecordObserver
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from zope.interface import implementer
 
-from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
-from agtphost.identity.directory import AgentDirectory
+from agtphost.identity.directory import AgentDirectory, IAgentDirectory
 
 
 @implementer(IAgentDirectory)

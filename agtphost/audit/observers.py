@@ -11,8 +11,8 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, may
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from agtphost.audit.interfaces import IRecordObserver
 from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
-from agtphost.iagtp import IRecordObserver
 
 MOST_WAITING = 1000
 """Records that wait for one observer; if more come, the oldest are dropped."""

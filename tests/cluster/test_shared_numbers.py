@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agtphost.cluster.shared_numbers import ALLOTTED, SharedNumbers
 from agtphost.errors import ConfigurationError
 from agtphost.host.publication_history import PublicationHistory
-from agtphost.host.shared_numbers import ALLOTTED, SharedNumbers
 from agtphost.stores.rows import StoreError
 from tests.cluster.test_heartbeat import MemoryLease
 from tests.rows import each_row

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agtphost.host.contract_cleanup import RETRY_SECONDS, ContractCleanup
 from agtphost.identity.peer import Peer
+from agtphost.negotiation.contract_cleanup import RETRY_SECONDS, ContractCleanup
 from tests.memory import body_of
 from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, OPEN, ROOT, NegotiatingHost, granting
 
