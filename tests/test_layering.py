@@ -107,10 +107,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "http",
     }
     # `agtp check` rehearses a start with the host's own code: one list of what can be in the way, and not two.
+    # `agtp agis publish` describes the host as DISCOVER does.
     # `agtp agis validate --similarity` measures by the models that searches have.
-    | {"host", "mcp", "search"},
+    | {"host", "mcp", "methods", "search"},
     "host": EVERYONE
-    | {"agis", "config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
+    | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
     | {
         "adapters",
         "audit",
@@ -453,7 +454,8 @@ OLD_MODULES: Mapping[str, str] = {
     "a2a_front a2a_legacy a2a_messages a2a_relay a2a_rest a2a_rpc a2a_runs",
     "host": "uptake handling materials traces metrics witnesses page http_clients mcp_front gateway own_documents "
     "cards card_calls card_peers card_registry card_watch registry_http periodic search_engines merchant standard "
-    "a2a_front clock_watch observers shared_numbers floor contract_cleanup live_directory",
+    "a2a_front clock_watch observers shared_numbers floor contract_cleanup live_directory "
+    "agis",
     "methods": "page oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",

@@ -127,7 +127,7 @@ def publish(check: bool, where: Connection, as_json: bool) -> None:
     """
     from agtphost.cli.host_config import require_config
     from agtphost.cli.own_endpoints import own_endpoints
-    from agtphost.host.agis import problems_of
+    from agtphost.methods.discovery.agis_service import problems_of
 
     config = require_config(where, "publishing")
     _, endpoints = own_endpoints(config)
@@ -177,7 +177,7 @@ def _export_files(config: Config) -> tuple[Mapping[str, Any], Mapping[str, str]]
     from agtphost.agis.service import Unpublishable, build_own_document
     from agtphost.cli.own_endpoints import own_endpoints
     from agtphost.config.presence import root_of
-    from agtphost.host.agis import service_of
+    from agtphost.methods.discovery.agis_service import service_of
 
     _, endpoints = own_endpoints(config)
     if not endpoints:

@@ -27,6 +27,7 @@ What a host offers and how it decides what a request means: AGTP-API.
 - :mod:`.metaschema`: every place where a schema breaks its dialect
 - :mod:`.schema_violations`: what a value breaks of its schema, and a schema of its dialect, in sentences
 - :mod:`.method_parameters`: parameters that endpoints of some methods must have
+- :mod:`.negotiable`: whether anything can be negotiated
 - :mod:`.path_parameters`: parameters in the path of an endpoint
 - :mod:`.pattern_automaton`: the size of a regular expression's deterministic automaton, which decides what
   a match costs

@@ -33,8 +33,8 @@ Services:
 - :mod:`.operators`: the operators that the configuration lists
 - :mod:`.ordered_services`, with :mod:`.drain_delay`: start and stop in order; :mod:`.service_manager`: notifications
   to systemd
-- :mod:`.listener`: listeners of AGTP, and the ready line; :mod:`.surfaces`: listeners of HTTP, for :mod:`.bootstrap`,
-  :mod:`.agis` and features
+- :mod:`.listener`: listeners of AGTP, and the ready line; :mod:`.surfaces`: listeners of HTTP, for :mod:`.bootstrap`
+  and features
 - :mod:`.vitals_reader`: the host's vital signs
 - :mod:`.notice_queue`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.agent_admission`:
   consequences of lifecycle changes of agents

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from agtphost.contract.binding import Binding
 from agtphost.contract.prices import PriceList
 from agtphost.host.admission import Admission, build_admission
-from agtphost.host.agis import summary_renderer
 from agtphost.host.features import NO_FEATURES, FeatureSet, add_targets, build_features
 from agtphost.host.grant_bindings import configure_grants
 from agtphost.host.handler_factory import HandlerFactory
@@ -17,6 +16,7 @@ from agtphost.host.negotiation import build_negotiator
 from agtphost.host.orchestration import observe_configuration
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
+from agtphost.methods.discovery.agis_service import summary_renderer
 from agtphost.methods.merchant import ActionResolver
 from agtphost.methods.purchase import PurchaseFeature
 from agtphost.methods.standard.bindings import apply_tables

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from twisted.logger import Logger
 
-from agtphost.config import Config, problems_in
-from agtphost.config.loader import line_of
+from agtphost.config import Config, line_of, problems_in
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.endpoint_loading import causes, lasting_problems
@@ -22,7 +21,7 @@ from agtphost.contract.recipes.selection import NEVER
 from agtphost.contract.reserved import RESERVED
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.handlers.interface import IHandler
-from agtphost.host import agents, agis, bindings
+from agtphost.host import agents, bindings
 from agtphost.host.feature_loading import HOST_FEATURES, LoadedFeature, load_features
 from agtphost.host.file_access import access_warnings
 from agtphost.host.handler_factory import Bindable
@@ -40,6 +39,7 @@ from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
 from agtphost.identity.trust import issuer_keys
 from agtphost.methods.cognitive.documents import ReadableDocument, read_documents
+from agtphost.methods.discovery.agis_service import document_problems
 from agtphost.methods.standard.bindings import collection_faults, table_problems
 from agtphost.negotiation.graph import EndpointGraph
 from agtphost.protocols.tls import ServerTLS
@@ -248,7 +248,7 @@ def combine(
         _log_omitted(endpoint_problems)
     else:
         parts["endpoints"].extend(causes(endpoint_problems))
-    parts["agis"].extend(agis.document_problems(config, endpoints))
+    parts["agis"].extend(document_problems(config, endpoints))
     parts["endpoints"].extend(_procedure_problems(config, book))
     policy = _policy(config, catalogs, custom, endpoints, parts)
     overrides = bindings.builtin_overrides(config, parts["policies"], given)

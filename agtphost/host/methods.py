@@ -13,7 +13,6 @@ from agtphost.config.presence import http_apis, own_address, root_of
 from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, bindings
-from agtphost.host.agis import service_of
 from agtphost.host.configuration_bindings import configuration_bindings
 from agtphost.host.delegation import DelegationParts, build_delegation
 from agtphost.host.features import FeatureSet
@@ -30,6 +29,7 @@ from agtphost.identity.keys import fastest_signer
 from agtphost.identity.required_assurance import default_assurance
 from agtphost.methods.cognitive.documents import Library
 from agtphost.methods.discovery.agis import AgisFace
+from agtphost.methods.discovery.agis_service import service_of
 from agtphost.methods.discovery.candidates import Candidates
 from agtphost.methods.discovery.description import Description
 from agtphost.methods.discovery.discover import Discovery

@@ -17,6 +17,7 @@ from agtphost.contract import manifest
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.manifest_parts import PARTS, SHARED, SINGLE_OCTETS, part_token, split_items
+from agtphost.contract.negotiable import is_negotiable
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.reserved import DISCOVERY
 from agtphost.dispatch.encoding import in_turns
@@ -40,7 +41,6 @@ from agtphost.identity.key_history import earlier_of
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.manifest_signature import signature_of, signing
 from agtphost.methods.execution import called_by
-from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason

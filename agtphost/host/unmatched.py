@@ -19,12 +19,12 @@ from agtphost.config.approvals import OPERATORS
 from agtphost.config.http import accepts_certificates
 from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import contract_of
+from agtphost.contract.negotiable import is_negotiable
 from agtphost.handlers.authorization import OPERATOR
 from agtphost.host.client_reach import find_obstacles
 from agtphost.host.host_loader import LoadedHost
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 from agtphost.methods.standard.table import STANDARD
-from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.paths import template_warnings
 

@@ -3,7 +3,8 @@ DISCOVER and DESCRIBE: what a host offers, and to whom it shows it.
 
 - :mod:`.discover`: DISCOVER and its built-in documents
 - :mod:`.description`: DESCRIBE, Identity Documents and the namespace
-- :mod:`.agis`: what one caller may call, as an AGIS document: ``format=agis`` of DISCOVER and DESCRIBE
+- :mod:`.agis`: what one caller may call, as an AGIS document: ``format=agis`` of DISCOVER and DESCRIBE;
+  :mod:`.agis_service`: this host in these documents, and what keeps endpoints out of them
 - :mod:`.candidates`: candidate search: DISCOVER with ``criteria``
 - :mod:`.filters`: the ``filter`` of a candidate search: what a candidate has to be, besides meeting the criteria
 - :mod:`.document_cache`: documents written for a caller, kept for everybody of the same authority

@@ -12,9 +12,9 @@ from agtphost.config.agis import AgisSection
 from agtphost.config.presence import mcp_front_url, namespace_of, root_of
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.negotiable import is_negotiable
 from agtphost.errors import Problem
 from agtphost.iagtp import IPayloadAdapter
-from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary import jsontext
 
 if TYPE_CHECKING:
