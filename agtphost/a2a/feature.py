@@ -114,7 +114,7 @@ def _facts(services: Services) -> A2aFrontFacts:
             timeout=given.timeout,
             disclosed=config.policies.anonymous_discovery and config.policies.agent_disclosure == "public",
         ),
-        read_exposed=partial(_read_exposed, services),
+        read_agents=partial(_read_agents, services),
         clients=HttpClients(
             FRONT,
             agent_id=speaker,
@@ -140,7 +140,7 @@ def _find_unknown(config: Config, directory: IAgentDirectory) -> Iterator[Proble
             )
 
 
-def _read_exposed(services: Services) -> Mapping[str, ExposedAgent | RelayedAgent]:
+def _read_agents(services: Services) -> Mapping[str, ExposedAgent | RelayedAgent]:
     """Return the agents that the front shows, by name."""
     adapters, directory = services.table.adapters, services.directory
     upstreams: Mapping[str, A2AAgent] = next((each.by_name for each in adapters if isinstance(each, A2AAdapter)), {})

@@ -102,7 +102,7 @@ class A2aFrontFacts:
     """Settings, agents and clients of the front; a reload replaces them."""
 
     settings: A2aFrontSettings
-    read_exposed: Callable[[], Mapping[str, ExposedAgent | RelayedAgent]]
+    read_agents: Callable[[], Mapping[str, ExposedAgent | RelayedAgent]]
     """Returns the agents of the front by label; it is called once, by the first request."""
 
     clients: HttpClients
@@ -112,9 +112,9 @@ class A2aFrontFacts:
     """Returns whether an agent can be called at present; otherwise it has no card."""
 
     @cached_property
-    def exposed(self) -> Mapping[str, ExposedAgent | RelayedAgent]:
+    def agents(self) -> Mapping[str, ExposedAgent | RelayedAgent]:
         """The agents of the front by label."""
-        return self.read_exposed()
+        return self.read_agents()
 
 
 class A2aFrontResource(Resource):
@@ -171,7 +171,7 @@ class A2aFrontResource(Resource):
             return refusal
         route = rest.route_of(path)
         label, card = self._label(path if route is None else route.home)
-        exposed = self._facts.exposed.get(label)
+        exposed = self._facts.agents.get(label)
         if exposed is None:
             return refuse(request, 404, Reason.NOT_FOUND, "No agent has this path.")
         if card:
@@ -242,8 +242,8 @@ class A2aFrontResource(Resource):
         """Return the agent of a path, and whether its card is requested; a single agent also answers without a path."""
         card = path.endswith(PATH)
         home = path[: -len(PATH)] if card else path
-        if home in ("", "/") and len(self._facts.exposed) == 1:
-            return next(iter(self._facts.exposed)), card
+        if home in ("", "/") and len(self._facts.agents) == 1:
+            return next(iter(self._facts.agents)), card
         prefix, _, label = home.rstrip("/").rpartition("/")
         return (label if prefix == "/agents" else ""), card
 

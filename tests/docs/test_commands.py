@@ -37,7 +37,7 @@ CHART = "tests/supply/test_chart.py::"
 COMPOSE = "tests/supply/test_container.py::test_what_compose_runs_works"
 
 RUN_BY: dict[tuple[str, str], str] = {
-    ("docs/a2a.rst", "-32005 This agent takes data"): "tests/host/test_front_text.py::",
+    ("docs/a2a.rst", "-32005 This agent takes data"): "tests/a2a/test_front_text.py::",
     ("docs/a2a.rst", "note: [a2a.front] no call of agent planner is"): "tests/host/test_client_reach.py::"
     "test_clients_that_cannot_call_a_relayed_agent_are_told",
     ("docs/mcp-front.rst", "note: [mcp.front] no tool of files is shown to"): "tests/host/test_client_reach.py::"

@@ -11,7 +11,7 @@ from agtphost.config.policies import Policies
 from agtphost.config.published import DataClass
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint_loading import read_endpoints
-from agtphost.negotiation.data_classes import is_negotiable
+from agtphost.contract.negotiable import is_negotiable
 from agtphost.vocabulary.catalog import Catalog
 from tests.contract.declarations import SOUND
 from tests.memory import body_of

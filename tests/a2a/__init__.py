@@ -1,0 +1,1 @@
+"""Tests of :mod:`agtphost.a2a`: the server side of A2A."""
