@@ -408,7 +408,7 @@ class Dispatcher:
         if outcome.continuation:
             draft.reservation = None
         else:
-            draft.began = exchange.began
+            draft.began = exchange.now + exchange.waited
         try:
             sealed = await self._ledger.submit(draft)
         except Stopped as error:
@@ -457,7 +457,7 @@ class Dispatcher:
         outcome.headers = (*outcome.headers, ("Audit-Summary", summary_id))
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.payload["summary_id"] = summary_id
-        draft.began = exchange.began
+        draft.began = exchange.now + exchange.waited
         sealed = self._ledger.submit_undurable(draft)
         exchange.call.audit_id = sealed.audit_id
         return self._sealer.response(exchange, outcome, response_id, sealed)

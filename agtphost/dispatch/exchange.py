@@ -85,7 +85,7 @@ class Exchange:
     """Octets of records that its handler has made; they are charged for with the record of its answer."""
 
     waited: float = 0.0
-    """Seconds for which its refusal was kept back because the caller asked for that; not part of its latency."""
+    """Seconds for which its refusal was kept back because the caller asked for that: its latency counts from later."""
 
     # Written by the framing gate, once their syntax is known to be good.
     agent_id: str | None = None
@@ -225,11 +225,6 @@ class Exchange:
     def is_binding_final(self) -> bool:
         """Whether :attr:`binding` is final: the body of an EXECUTE or a QUERY may name another one."""
         return self.method != "EXECUTE" and self.method != "QUERY"
-
-    @property
-    def began(self) -> float:
-        """The time from which its latency counts, in seconds since the epoch: its arrival, later by what it waited."""
-        return self.now + self.waited
 
     @property
     def owner(self) -> str:

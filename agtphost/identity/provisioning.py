@@ -36,9 +36,7 @@ from agtphost.vocabulary.identifiers import is_agent_name
 OWNER = "development"
 """Owner and principal of everything that the development profile issues."""
 
-ZONE = "zone:development"
-PRODUCTION_ZONE = "zone:production"
-"""Zones of agents of which no other is said."""
+ZONE, PRODUCTION_ZONE = "zone:development", "zone:production"
 
 DEMO_SCOPES = (
     "booking:*",

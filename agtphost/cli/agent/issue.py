@@ -192,7 +192,7 @@ def _add_evidence(described: AgentDescription, key: VerifyingKey, resolver: str 
 
 
 def _owned_by_host(config: Config) -> dict[str, Any]:
-    """Return the owner and the zone of an agent of which nothing else is said: signed, and published with it."""
+    """Return the owner and the zone of an agent that is given neither; both are signed and published."""
     if config.host.development:
         return {}
     owner = config.host.server_id
