@@ -332,12 +332,13 @@ READERS: dict[str, str] = {
     "config/cures",
     "tomli": "vocabulary/tomlparser",
     "zipfile": "identity/packages identity/issuance",
-    "marshal": "audit/record_text",
+    "marshal": "audit/record_text dispatch/given_values",
 }
 """
 Who imports what can parse. Of ``yaml``: the decoder of the table, two that only write, and the reader of an
 operator's own OpenAPI file; ``tomllib`` and ``tomli`` read the operator's files, and ``tomllib`` lists that ship with
-this package; ``identity/issuance`` writes packages; ``audit/record_text`` only writes.
+this package; ``identity/issuance`` writes packages; ``audit/record_text`` only writes, and ``dispatch/given_values``
+reads what it has just written.
 """
 
 COMMANDS = ("cli/", "conformance/")
@@ -359,7 +360,8 @@ LOADS = {
     "config/cures",  # a hint that this package wrote
     "host/plugin_settings",  # settings of the operator's file that it wrote itself, in the same line
     "host/publication_history",  # the host's own state
-    "host/shared_numbers",  # the same, as the store has it
+    "cluster/shared_numbers",  # the same, as the store has it
+    "dispatch/given_values",  # what it has just written itself, of a call that is in the table
     "identity/cose",  # in the table
     "identity/key_history",  # the host's own state
     "vocabulary/jsonc",  # configuration of a person's own MCP clients, read by commands
