@@ -223,6 +223,11 @@ class ListeningService(Service):
         """Requests in dispatch."""
         return self._factory.calls
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a stop waits for the answers that are owed; it ends :attr:`companions` too."""
+        return bool(self._stops)
+
     def when_listening(self) -> Deferred[IAddress]:
         """
         Wait for the port.

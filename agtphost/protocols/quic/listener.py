@@ -114,11 +114,11 @@ class QuicListeningService(Service):
         """
         Stop with the TLS listener, which waits for the answers that are owed: see :meth:`close`.
 
-        :return: fires immediately while that listener runs, so that both stop at the same time.
+        :return: fires immediately while that listener runs or stops, so that both stop at the same time.
         """
         super().stopService()  # type: ignore[no-untyped-call]
         self.drain()
-        return succeed(None) if self._listening.running else self.close()
+        return succeed(None) if self._listening.running or self._listening.is_stopping else self.close()
 
     # agtphost.protocols.listener.Companion
 

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 import pytest_twisted
+from twisted.internet.defer import Deferred
 
 from agtphost.config.quic import QuicSection
 from agtphost.errors import ConfigurationError
 from agtphost.protocols.quic import listener
 from agtphost.protocols.quic.listener import QuicListeningService
 from tests.protocols.authorities import Identity
-from tests.protocols.links import ask
+from tests.protocols.links import FakeDispatcher, ask
 from tests.protocols.loopback import Host, Site, in_thread, make_site
 from tests.protocols.quic.blocking import BlockingQuic
+from tests.protocols.test_listener import until
 from tests.protocols.test_tls import good
 
 OK = b"AGTP/1.0 200 OK\r\n"
@@ -52,6 +54,28 @@ async def test_both_carriers_have_one_port_and_one_count(tmp_path: Path) -> None
         assert over_quic.certificate == over_tls.certificate
         await quic.stopService()
         assert quic.port == host.port, "it closes with that of TLS"
+    assert quic.port is None and quic.endpoint.links == 0
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_second_stop_cuts_no_call(tmp_path: Path) -> None:
+    """While both listeners wait for the answers that they owe, another stop ends with the first, as that of TLS does."""
+    site = make_site(tmp_path)
+    dispatcher = FakeDispatcher()
+    host = Host(site, dispatcher)
+    quic = service_of(host)
+    quic.startService()
+    host.service.startService()
+    asking = Deferred.fromCoroutine(in_thread(exchange, site, host.port, good(site.root)))
+    await until(host, lambda: dispatcher.waiting)
+    await quic.stopService()
+    stopped = host.service.stopService()
+    again = quic.stopService()
+    assert quic.port is not None and host.factory.calls == 1
+    dispatcher.answer()
+    assert (await asking).startswith(OK)
+    await stopped
+    await again
     assert quic.port is None and quic.endpoint.links == 0
 
 
