@@ -3,4 +3,5 @@ What both sides of AGTP over QUIC need of aioquic, without I/O; loaded only wher
 
 - :mod:`.connection`: aioquic's connection with bounds, and whether the installed version has what it needs
 - :mod:`.received_ranges`: which octets of a stream have come
+- :mod:`.transport_parameters`: what the library does not check of a peer's parameters
 """

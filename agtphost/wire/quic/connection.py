@@ -50,6 +50,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from agtphost.wire.quic.received_ranges import ReceivedRanges
+from agtphost.wire.quic.transport_parameters import refuse_duplicates
 
 logging.getLogger("quic").addHandler(logging.NullHandler())
 """What the library reports is told by errors and the host's log; programs that set up logging still get its records."""
@@ -258,6 +259,7 @@ class BoundedConnection(quic.QuicConnection):
 
     def _parse_transport_parameters(self, data: bytes, from_session_ticket: bool = False) -> None:
         super()._parse_transport_parameters(data, from_session_ticket)
+        refuse_duplicates(data)
         if self._remote_max_idle_timeout == 0:
             self._remote_max_idle_timeout = None  # The peer has none (RFC 9000 section 18.2).
         given = pull_quic_transport_parameters(Buffer(data=data))

@@ -63,17 +63,26 @@ def test_a_message_of_tls_at_a_wrong_time_is_named(site: Site) -> None:
     assert client.session.fault.explanation == "This client refused the server: alert 10 of TLS."
 
 
-def test_a_handshake_that_breaks_the_rules_is_blamed_on_the_server(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_row(
+    ("surplus", "told"),
+    [
+        (b"\x10\x08" + bytes(8), "retry_source_connection_id"),  # though there was no Retry
+        (b"\x1b\0" * 2, "transport parameter 0x1b is named twice"),
+    ],
+)
+def test_a_handshake_that_breaks_the_rules_is_blamed_on_the_server(
+    site: Site, surplus: bytes, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The client says what was wrong; with ``quic="auto"`` it goes on with TLS, as after any handshake that ended."""
     serialize: Callable[..., bytes] = ServerCore._serialize_transport_parameters
-    surplus = b"\x10\x08" + bytes(8)  # retry_source_connection_id, though there was no Retry
 
     def serialize_wrongly(self: Any) -> bytes:
         return serialize(self) + surplus
 
-    monkeypatch.setattr(ServerCore, "_serialize_transport_parameters", serialize_wrongly)
     network = Network()
     QuicHost(network, site)
-    fault = SessionClient(network, credentials_of(site)).connect().session.fault
+    with monkeypatch.context() as patch:
+        patch.setattr(ServerCore, "_serialize_transport_parameters", serialize_wrongly)
+        fault = SessionClient(network, credentials_of(site)).connect().session.fault
     assert isinstance(fault, HandshakeEnded)
-    assert fault.explanation.startswith("The server broke the rules of QUIC (code 0x8: retry_source_connection_id")
+    assert fault.explanation.startswith(f"The server broke the rules of QUIC (code 0x8: {told}")

@@ -67,7 +67,7 @@ def test_a_first_datagram_with_a_short_connection_id_is_dropped(site: Site, size
     assert (host.endpoint.counts.dropped, host.endpoint.links) == ({"malformed": 1}, 0)
 
 
-def with_parameter(number: int, value: bytes) -> type[QuicConnection]:
+def with_parameter(number: int, *values: bytes) -> type[QuicConnection]:
     """A client that has this transport parameter, in place of its own."""
 
     class Client(QuicConnection):
@@ -76,7 +76,7 @@ def with_parameter(number: int, value: bytes) -> type[QuicConnection]:
             while not own.eof():
                 known, octets = own.pull_uint_var(), own.pull_bytes(own.pull_uint_var())
                 kept += b"" if known == number else parameter(known, octets)
-            return kept + parameter(number, value)
+            return kept + b"".join(parameter(number, value) for value in values)
 
     return Client
 
@@ -108,6 +108,18 @@ def test_a_forbidden_parameter_ends_the_handshake(site: Site, number: int, value
     host = QuicHost(network, site)
     client = QuicClient(network, site, core=with_parameter(number, value)).connect()
     assert client.closed is not None and client.closed.error_code == QuicErrorCode.TRANSPORT_PARAMETER_ERROR
+    assert (host.endpoint.links, host.endpoint.connection_ids, host.dispatcher.requests) == (0, 0, [])
+
+
+@each_row("number", [0x01, 0x0C, 31 * 5 + 27])
+def test_a_parameter_that_is_named_twice_ends_the_handshake(site: Site, number: int) -> None:
+    """One that is known, one without a value, and one that nobody knows (RFC 9000 section 7.4)."""
+    network = Network()
+    host = QuicHost(network, site)
+    value = b"" if number == 0x0C else encode_uint_var(60_000)
+    client = QuicClient(network, site, core=with_parameter(number, value, value)).connect()
+    assert client.closed is not None and client.closed.error_code == QuicErrorCode.TRANSPORT_PARAMETER_ERROR
+    assert client.closed.reason_phrase == f"transport parameter {number:#x} is named twice"
     assert (host.endpoint.links, host.endpoint.connection_ids, host.dispatcher.requests) == (0, 0, [])
 
 

@@ -59,7 +59,7 @@ async def test_both_carriers_have_one_port_and_one_count(tmp_path: Path) -> None
 
 @pytest_twisted.ensureDeferred
 async def test_a_second_stop_cuts_no_call(tmp_path: Path) -> None:
-    """While both listeners wait for the answers that they owe, another stop ends with the first, as that of TLS does."""
+    """While both listeners wait for the answers that they owe, another stop ends with the first, as over TLS."""
     site = make_site(tmp_path)
     dispatcher = FakeDispatcher()
     host = Host(site, dispatcher)
