@@ -15,6 +15,7 @@ library's client over TLS, compared by ``tests/client/quic/test_server_chains.py
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from ssl import get_default_verify_paths
 from typing import Any
 
@@ -151,17 +152,20 @@ class ServerChainVerifier:
     """
     Verifies the chains of servers, as a client.
 
-    :param authorities: the certificates that chains may end in; None: those of the platform.
+    :param trust: a PEM file of certificates that chains may end in, which OpenSSL reads, as for TLS; None: those of the
+        platform.
+    :raises ValueError: the file has none, or cannot be read.
     """
 
-    def __init__(self, authorities: Sequence[x509.Certificate] | None) -> None:
+    def __init__(self, trust: Path | None) -> None:
         self._store = crypto.X509Store()
-        for authority in authorities or ():
-            self._store.add_cert(crypto.X509.from_cryptography(authority))
-        if authorities is None:
-            places = get_default_verify_paths()
-            if places.cafile is not None or places.capath is not None:
-                self._store.load_locations(places.cafile, places.capath)
+        places = get_default_verify_paths()
+        file, folder = (places.cafile, places.capath) if trust is None else (str(trust), None)
+        if file is not None or folder is not None:
+            try:
+                self._store.load_locations(file, folder)
+            except crypto.Error as error:
+                raise ValueError(f"{file} holds no certificates in PEM") from error
         if CAN_SET_PURPOSE:
             _lib.X509_STORE_set_purpose(self._store._store, _lib.X509_PURPOSE_SSL_SERVER)
 

@@ -59,13 +59,10 @@ def load_credentials(settings: tls.TLSSettings) -> QuicCredentials:
     """
     if fault := find_fault():
         raise InvalidCall(f"QUIC cannot be used: {fault}.", "pip install 'agtphost[quic]'")
-    authorities: Sequence[x509.Certificate] | None = None
-    if settings.trust is not None:
-        try:
-            authorities = x509.load_pem_x509_certificates(settings.trust.read_bytes())
-        except (OSError, ValueError) as error:
-            raise InvalidCall(f"{settings.trust} holds no CA certificate in PEM.") from error
-    verifier = ServerChainVerifier(authorities)
+    try:
+        verifier = ServerChainVerifier(settings.trust)
+    except ValueError as error:
+        raise InvalidCall(f"{settings.trust or 'The platform'} holds no CA certificate in PEM.") from error
     if settings.cert is None:
         return QuicCredentials(verifier=verifier)
     try:

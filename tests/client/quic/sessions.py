@@ -29,7 +29,7 @@ def call_of(method: str = "QUERY", task: str = "task-1", body: bytes | None = No
 
 def credentials_of(site: Site, identity: authorities.Identity | None = None) -> QuicCredentials:
     """The site's authority, and a client certificate."""
-    verifier = ServerChainVerifier([site.root.certificate])
+    verifier = ServerChainVerifier(site.folder / "root.pem")
     if identity is None:
         return QuicCredentials(verifier=verifier)
     return QuicCredentials(verifier=verifier, chain=(identity.certificate, *identity.chain), key=identity.key)

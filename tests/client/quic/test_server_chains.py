@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from agtphost.client import InvalidCall
@@ -109,11 +110,28 @@ def test_platform_authorities_count_without_a_file() -> None:
     assert not verdict(verifier, server(issue(name="root", authority=True)))
 
 
-def test_too_many_certificates_are_not_looked_at() -> None:
+def test_authorities_are_read_as_for_tls(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """OpenSSL reads the file; an authority with a negative number, as platforms have, brings no warning on stderr."""
+    root, odd = issue(name="root", authority=True), issue(name="odd", authority=True)
+    number = odd.certificate.serial_number.to_bytes(20, "big")
+    negative = bytes([number[0] | 0x80]) + number[1:]
+    octets = odd.certificate.public_bytes(Encoding.DER).replace(number, negative, 1)
+    (trust := tmp_path / "trust.pem").write_text(
+        ssl.DER_cert_to_PEM_cert(octets) + root.certificate.public_bytes(Encoding.PEM).decode()
+    )
+    settings, shown = TLSSettings(trust=trust), server(root)
+    assert verdict_of_tls(stdlib_context(settings), shown, tmp_path)
+    recwarn.clear()
+    assert verdict(load_credentials(settings).verifier, shown)
+    assert [str(each.message) for each in recwarn.list] == []
+
+
+def test_too_many_certificates_are_not_looked_at(tmp_path: Path) -> None:
     """A server cannot make the client build chains of any number of certificates."""
     root = issue(name="root", authority=True)
+    trust, _ = root.save(tmp_path, "root")
     shown = server(root)
-    verifier = ServerChainVerifier([root.certificate])
+    verifier = ServerChainVerifier(trust)
     verifier.verify(shown.certificate, [shown.certificate] * 15)
     with pytest.raises(ChainRefused):
         verifier.verify(shown.certificate, [shown.certificate] * 16)
