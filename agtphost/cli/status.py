@@ -191,7 +191,8 @@ def _rows_of_running(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "last minute", f"{plural(calls, 'call')}, {seen.get('recent_refusals')} of them refused"
     yield "now", f"{plural(connections, 'connection')}, {plural(waiting, 'call that waits', 'calls that wait')}"
     if quic := seen.get("quic"):
-        yield "by QUIC", f"{quic.get('connections')} of the connections, {quic.get('streams')} requests on them"
+        of_connections = f"{quic.get('connections')} of the connections, {quic.get('streams')} requests on them"
+        yield "by QUIC", of_connections if quic.get("port") is None else f"{of_connections}, at UDP port {quic['port']}"
     yield "agents", _render_counts(seen.get("agents") or {})
     states: dict[str, int] = {}
     for each in seen.get("upstreams") or ():

@@ -38,7 +38,7 @@ REPORTED = (
 )
 """Members of :class:`agtphost.vocabulary.vitals.Vitals` that INSPECT reports unchanged."""
 
-QUIC_REPORTED = ("connections", "streams")
+QUIC_REPORTED = ("port", "connections", "streams")
 """Members of :class:`agtphost.vocabulary.vitals.QuicVital` that INSPECT reports."""
 
 
@@ -113,7 +113,7 @@ def vitals_reader(
             uptime=max(now - began, 0.0),
             recent_calls=calls,
             recent_refusals=refused,
-            quic=None if quic is None else read_quic(quic.endpoint),
+            quic=None if quic is None else read_quic(quic.endpoint, quic.port),
             spans_lost=None if tracer is None else tracer.lost_spans,
             upstreams=tuple(_upstreams(present.connected)),
             states=STATES,
@@ -149,10 +149,11 @@ def register_vitals(on: HostServices, look: VitalsReader) -> None:
     on.registry.add_targets({VITALS: Overseen(render_vitals, on.authorization, said).read})
 
 
-def read_quic(endpoint: QuicEndpoint) -> QuicVital:
+def read_quic(endpoint: QuicEndpoint, port: int | None) -> QuicVital:
     """Return the state of a QUIC port, and its counts."""
     counts = endpoint.counts
     return QuicVital(
+        port=port,
         connections=endpoint.count_admitted(),
         streams=endpoint.streams,
         handshakes=dict(counts.handshakes),

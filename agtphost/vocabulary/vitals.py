@@ -53,6 +53,9 @@ class ExpiryVital:
 class QuicVital:
     """The state of a QUIC listener, and its counts since the start."""
 
+    port: int | None
+    """The UDP port; None while it is not bound."""
+
     connections: int
     """Connections that are counted for their clients' addresses; part of :attr:`Vitals.connections`."""
 

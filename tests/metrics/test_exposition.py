@@ -63,9 +63,9 @@ def test_counts_of_a_quic_port_are_read() -> None:
     counts = QuicCounts(handshakes=Counter(done=4), dropped=Counter(version=5), retries=6, lost=100, moves=8)
     port: Any = SimpleNamespace(counts=counts, count_admitted=lambda: 1, streams=2, packets_lost=7)
     wanted = QuicVital(
-        connections=1, streams=2, handshakes={"done": 4}, dropped={"version": 5}, retries=6, lost=7, moves=8
+        port=4480, connections=1, streams=2, handshakes={"done": 4}, dropped={"version": 5}, retries=6, lost=7, moves=8
     )
-    assert read_quic(port) == wanted
+    assert read_quic(port, 4480) == wanted
 
 
 def test_connections_are_told_by_carrier_where_there_are_two() -> None:
@@ -73,7 +73,7 @@ def test_connections_are_told_by_carrier_where_there_are_two() -> None:
     plain = scraped(CallCounts(METHODS), vitals())
     assert plain["agtphost_connections", ()] == 3 and not any("quic" in name for name, _ in plain)
     quic = QuicVital(
-        connections=1, streams=2, handshakes={"done": 4}, dropped={"version": 5}, retries=6, lost=7, moves=8
+        port=4480, connections=1, streams=2, handshakes={"done": 4}, dropped={"version": 5}, retries=6, lost=7, moves=8
     )
     found = scraped(CallCounts(METHODS), vitals(quic=quic))
     assert {labels: value for (name, labels), value in found.items() if name == "agtphost_connections"} == {

@@ -41,7 +41,9 @@ def test_a_port_of_its_own_is_named_and_found(host: Host, port: int, tmp_path: P
         assert client.call("ECHO", "/text", {"text": "one"}).verified
         seen, shown = host.agtp_json("status"), host.agtp("status")
     assert seen["ready"] and seen["uri"] == host.uri and seen["quic"]["connections"] == 1
+    assert seen["quic"]["port"] == port
     assert shown.returncode == 0 and "1 of the connections" in shown.stdout
+    assert f"at UDP port {port}\n" in shown.stdout
 
 
 def test_a_port_of_its_own_is_part_of_the_uri(host: Host, port: int) -> None:
