@@ -175,6 +175,7 @@ class QuicLink:
         if self._draining and not self._streams and not self._ended:
             self._transmit()  # A packet that closes the connection has no other frames: resets would not be sent.
             if self._peer is None:
+                self._outcome = "ending"
                 self.core.close(QuicErrorCode.CONNECTION_REFUSED, PADDING, SHUTTING_DOWN)
             else:
                 self.core.close(Code.ENDING)

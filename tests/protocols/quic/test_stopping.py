@@ -70,9 +70,9 @@ def test_a_handshake_that_waits_when_its_host_stops_is_refused(site: Site) -> No
     assert host.endpoint.half_open == host.endpoint.links == 0 and network.clock.seconds() < 0.1
 
 
-@pytest.mark.parametrize("delays", [1.5, 2.5, 3.5])
-def test_a_handshake_that_meets_the_stop_is_told_so(site: Site, delays: float) -> None:
-    """Wherever the stop comes within it, the error says that no request was begun with."""
+@pytest.mark.parametrize(("delays", "outcome"), [(1.5, "ending"), (2.5, "ending"), (3.5, "done")])
+def test_a_handshake_that_meets_the_stop_is_told_so(site: Site, delays: float, outcome: str) -> None:
+    """Wherever the stop comes within it, the error says that no request was begun with; it is counted as refused so."""
     network = Network()
     host = QuicHost(network, site)
     client = SessionClient(network, credentials_of(site))
@@ -82,3 +82,4 @@ def test_a_handshake_that_meets_the_stop_is_told_so(site: Site, delays: float) -
     fault = client.session.fault
     assert isinstance(fault, ConnectionRefused) or getattr(fault, "unprocessed", False)
     assert network.clock.seconds() < 0.2 and host.endpoint.links == 0
+    assert {*host.endpoint.counts.handshakes} == {outcome}
