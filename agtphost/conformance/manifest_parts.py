@@ -9,29 +9,34 @@ from agtphost.conformance.verdict import expect
 
 PARTS = "parts"
 MOST = 256
-"""Parts that are read of one manifest."""
+MOST_OCTETS = 512 << 20
+"""Parts that are read of one manifest, and their octets without those of the first."""
 
 
-def join_parts(first: Mapping[str, Any], fetch: Callable[[str], object]) -> Mapping[str, Any]:
+def join_parts(first: Mapping[str, Any], fetch: Callable[[str], tuple[object, int]]) -> Mapping[str, Any]:
     """
     Return a manifest with the endpoints of all its parts; one without parts is returned unchanged.
 
     Every part has its number, the token of the next one, and a signature. The whole has none.
 
-    :param fetch: returns the part of a token.
+    :param fetch: returns the part of a token, and its octets.
     :raises agtphost.conformance.verdict.Failure: the parts do not belong to one manifest.
     """
     if PARTS not in first:
         return first
-    parts, token = [_require_part(first, first, 1)], _following(first)
+    parts, token, read = [_checked(first, first, 1)], _following(first), 0
     while token:
         expect(len(parts) < MOST, f"the manifest is incomplete: it has more than {MOST} parts")
-        part = _require_part(fetch(token), first, len(parts) + 1)
-        parts.append(part)
-        token = _following(part)
+        fetched, octets = fetch(token)
+        read += octets
+        expect(read <= MOST_OCTETS, f"the manifest is incomplete: it has more than {MOST_OCTETS} octets")
+        parts.append(_checked(fetched, first, len(parts) + 1))
+        token = _following(parts[-1])
     endpoints = [each for part in parts for each in part["endpoints"]]
-    whole, total = first[PARTS].get("of"), first[PARTS].get("endpoints")
-    expect(len(parts) == whole, f"the manifest is incomplete: it has {len(parts)} parts, not {whole}")
+    for number, part in enumerate(parts, 1):
+        whole = part[PARTS].get("of")
+        expect(len(parts) == whole, f"the manifest is incomplete: part {number} of {len(parts)} is one of {whole!r}")
+    total = first[PARTS].get("endpoints")
     expect(len(endpoints) == total, f"the manifest is incomplete: it has {len(endpoints)} endpoints, not {total}")
     joined = {name: value for name, value in first.items() if name != PARTS}
     return {**joined, "endpoints": endpoints, "manifest_signature": None}

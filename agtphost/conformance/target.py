@@ -257,8 +257,12 @@ class Target:
     @cached_property
     def declared_endpoints(self) -> tuple[DeclaredEndpoint, ...]:
         """Every endpoint of the manifest, from all its parts."""
-        whole = join_parts(self.manifest or {}, lambda token: self.ask("DISCOVER", "/", {"part": token}).value)
-        listed = whole.get("endpoints")
+
+        def fetch(token: str) -> tuple[object, int]:
+            answer = self.ask("DISCOVER", "/", {"part": token})
+            return answer.value, len(answer.body)
+
+        listed = join_parts(self.manifest or {}, fetch).get("endpoints")
         entries = listed if isinstance(listed, list) else []
         return tuple(DeclaredEndpoint(definition=entry) for entry in entries if isinstance(entry, Mapping))
 

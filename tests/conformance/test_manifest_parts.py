@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agtphost.conformance import manifest_parts
 from agtphost.conformance.link import Failure, RawAnswer
 from agtphost.conformance.target import Target
 
@@ -39,3 +40,23 @@ def test_a_part_that_is_missing_is_said() -> None:
     target = PartsTarget({"": part(1, "/a", "/b", following="t"), "t": part(2)})
     with pytest.raises(Failure, match="incomplete"):
         assert target.declared_endpoints
+
+
+def test_every_part_states_how_many_there_are() -> None:
+    target = PartsTarget({"": part(1, "/a", "/b", following="t"), "t": part(2, "/c", of=3)})
+    with pytest.raises(Failure, match="part 2 of 2 is one of 3"):
+        assert target.declared_endpoints
+
+
+def test_octets_of_parts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target can make its answers large: 256 parts of 256 MiB are allowed each, and not together."""
+    parts = {"": part(1, "/a", "/b", following="t"), "t": part(2, "/c")}
+    size = len(json.dumps(parts["t"]))
+    for most, passes in ((size, True), (size - 1, False)):
+        monkeypatch.setattr(manifest_parts, "MOST_OCTETS", most)
+        target = PartsTarget(parts)
+        if passes:
+            assert len(target.declared_endpoints) == 3
+        else:
+            with pytest.raises(Failure, match="more than"):
+                assert target.declared_endpoints
