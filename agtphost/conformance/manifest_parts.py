@@ -24,13 +24,13 @@ def join_parts(first: Mapping[str, Any], fetch: Callable[[str], tuple[object, in
     """
     if PARTS not in first:
         return first
-    parts, token, read = [_checked(first, first, 1)], _following(first), 0
+    parts, token, read = [_require_part(first, first, 1)], _following(first), 0
     while token:
         expect(len(parts) < MOST, f"the manifest is incomplete: it has more than {MOST} parts")
         fetched, octets = fetch(token)
         read += octets
         expect(read <= MOST_OCTETS, f"the manifest is incomplete: it has more than {MOST_OCTETS} octets")
-        parts.append(_checked(fetched, first, len(parts) + 1))
+        parts.append(_require_part(fetched, first, len(parts) + 1))
         token = _following(parts[-1])
     endpoints = [each for part in parts for each in part["endpoints"]]
     for number, part in enumerate(parts, 1):
