@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from hashlib import sha256
@@ -32,6 +33,9 @@ __version__ = "0.2.0"
 
 PORT = 4480
 """The port of a URI that names none (core v08 section 5.5)."""
+
+LONGEST = 86_400
+"""Seconds that one answer may take, as an option."""
 
 AGENT_ID = x509.ObjectIdentifier("2.25.268315605531543067570885820853135175300")
 """The certificate extension subject-agent-id (AGTP-CERT); its value is the Agent-ID in ASCII."""
@@ -59,14 +63,27 @@ def build_parser() -> argparse.ArgumentParser:
         parser.add_argument(
             f"--{name}key", type=Path, metavar="FILE", help="its key; default: the .key file next to it"
         )
-    parser.add_argument("--agent-id", metavar="ID", help="Agent-ID of the agent; default: that of its certificate")
+    parser.add_argument("--agent-id", type=_agent_id, metavar="ID", help="Agent-ID of the agent; default: that of its certificate")
     parser.add_argument("--signing-key", type=Path, metavar="FILE", help="public key of the record signatures (PEM)")
     parser.add_argument("--destructive", action="store_true", help="run the cases that revoke an agent")
-    parser.add_argument("--expendable", metavar="ID", help="Agent-ID of an agent that may be revoked")
+    parser.add_argument("--expendable", type=_agent_id, metavar="ID", help="Agent-ID of an agent that may be revoked")
     parser.add_argument("--quic", action="store_true", help="run over QUIC instead of TLS; needs aioquic")
     parser.add_argument("--plain-parameters", action="store_true", help="send parameters without the envelope")
-    parser.add_argument("--timeout", type=float, default=15.0, metavar="SECONDS", help="for one answer; default: 15")
+    parser.add_argument("--timeout", type=_seconds, default=15.0, metavar="SECONDS", help="for one answer; default: 15")
     return parser
+
+
+def _agent_id(text: str) -> str:
+    if re.fullmatch("[0-9a-f]{64}", text) is None:
+        raise argparse.ArgumentTypeError("an Agent-ID is 64 lower-case hexadecimal digits")
+    return text
+
+
+def _seconds(text: str) -> float:
+    """Return seconds that a socket can wait."""
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) is None or not 0.001 <= float(text) <= LONGEST:
+        raise argparse.ArgumentTypeError(f"it is not a number from 0.001 to {LONGEST}")
+    return float(text)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -90,9 +107,13 @@ def main(words: Sequence[str] | None = None) -> int:
             print(line(result), flush=True)
 
     try:
-        with connect(read_access(given)) as target:
+        access = read_access(given)
+        if given.junit is not None:
+            # A run takes minutes: whether its report can be written is known before.
+            given.junit.write_bytes(b"")
+        with connect(access) as target:
             results = run(target, cases, plan, print_result)
-    except (Failure, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         parser.error(str(error))
     except Unreachable as error:
         print(f"agtp-conformance: {error}", file=sys.stderr)
@@ -108,8 +129,7 @@ def read_access(given: argparse.Namespace) -> Access:
     Return the address and the credentials of the command line.
 
     :raises OSError: a file cannot be read.
-    :raises ValueError: the URI names no host, or a certificate cannot be parsed.
-    :raises Failure: the signing key is none of Ed25519.
+    :raises ValueError: the URI names no host, or a file has no certificate or no Ed25519 public key.
     """
     place = urlsplit(given.uri)
     if place.scheme != "agtp" or not place.hostname:
@@ -123,10 +143,9 @@ def read_access(given: argparse.Namespace) -> Access:
     if given.agent_id is not None:
         named = credentials.get(Role.AGENT, Credentials())
         credentials[Role.AGENT] = Credentials(cert=named.cert, key=named.key, agent_id=given.agent_id)
-    keys = {}
+    keys: dict[str, Ed25519PublicKey] = {}
     if given.signing_key is not None:
-        key = public_key(given.signing_key.read_text())
-        keys[_kid(key)] = key
+        keys = _signing_key(given.signing_key)
     return Access(
         where=Endpoint(host=place.hostname, port=place.port or PORT),
         trust=given.cacert,
@@ -140,10 +159,23 @@ def read_access(given: argparse.Namespace) -> Access:
 
 
 def _credentials(cert: Path, key: Path | None) -> Credentials:
-    extensions = x509.load_pem_x509_certificate(cert.read_bytes()).extensions
+    octets = cert.read_bytes()
+    try:
+        extensions = x509.load_pem_x509_certificate(octets).extensions
+    except ValueError:
+        raise ValueError(f"{cert} has no certificate in PEM") from None
     found = [each.value for each in extensions if each.oid == AGENT_ID]
     agent_id = found[0].value.decode() if found and isinstance(found[0], x509.UnrecognizedExtension) else None
     return Credentials(cert=cert, key=key or cert.with_suffix(".key"), agent_id=agent_id)
+
+
+def _signing_key(file: Path) -> dict[str, Ed25519PublicKey]:
+    octets = file.read_bytes()
+    try:
+        key = public_key(octets.decode())
+    except (Failure, ValueError):
+        raise ValueError(f"{file} has no Ed25519 public key in PEM") from None
+    return {_kid(key): key}
 
 
 def _kid(key: Ed25519PublicKey) -> str:

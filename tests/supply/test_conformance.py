@@ -17,6 +17,7 @@ import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
+import agtphost
 from agtphost.client.local_identities import certified_agent
 from agtphost.conformance.access import Role
 from agtphost.identity.keys import SigningKey
@@ -129,6 +130,43 @@ def test_exit_statuses(installed: Path, host: Host) -> None:
     assert run(installed, "--only", "nothing.*", "--list").returncode == 2
     assert run(installed, host.uri, "--cert", "none.pem").returncode == 2
     assert run(installed, "agtp://127.0.0.1:1", *trust).returncode == 3
+
+
+def test_it_has_the_version_of_the_host() -> None:
+    """Its cases are those of this tree: both are released together, and it cannot read the host's."""
+    assert agtp_conformance.__version__ == agtphost.__version__
+
+
+def test_the_licence_comes_with_it(installed: Path) -> None:
+    """MIT: the notice is part of every copy."""
+    (licence,) = installed.parents[1].glob("lib/python3*/site-packages/agtp_conformance-*.dist-info/licenses/LICENSE")
+    assert licence.read_bytes() == (ROOT / "LICENSE").read_bytes()
+    assert (ROOT / "packages" / "agtp-verify" / "LICENSE").read_bytes() == licence.read_bytes()
+
+
+TARGET = "agtp://127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        *((("--timeout", text), "--timeout") for text in ("0", "nan", "inf", "1e99", "-1")),
+        *(((name, "A" * 64), name) for name in ("--agent-id", "--expendable")),
+        (("--signing-key", "{file}"), "{file} has no Ed25519 public key"),
+        (("--cert", "{file}"), "{file} has no certificate"),
+        (("--junit", "{file}/report.xml"), "{file}/report.xml"),
+    ],
+)
+def test_a_wrong_option_is_named(
+    words: tuple[str, str], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is connected to: status 2, not 3, and no trace of Python after a run of minutes."""
+    file = tmp_path / "file"
+    file.write_bytes(b"\xff none of these")
+    with pytest.raises(SystemExit) as caught:
+        agtp_conformance.main([TARGET, *(word.format(file=file) for word in words)])
+    assert caught.value.code == 2
+    assert named.format(file=file) in capsys.readouterr().err
 
 
 def test_credentials_are_read_as_the_host_reads_them(host: Host, tmp_path: Path) -> None:
