@@ -178,6 +178,7 @@ def read_terms(settings: RegistrySection, services: Services) -> MaintenanceSett
         return not owner or not missing(frozenset() if agent is None else agent.scopes, needed)
 
     return MaintenanceSettings(
+        is_in_force=lambda: services.host.config is config,
         fetch=CardFetcher(services.reactor, providers, where),
         judge=judge_card,
         endpoints=where,

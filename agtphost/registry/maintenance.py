@@ -49,7 +49,15 @@ log = Logger()
 
 @dataclass(frozen=True, kw_only=True)
 class MaintenanceSettings:
-    """The settings of the configuration in force."""
+    """The settings of a configuration."""
+
+    is_in_force: Callable[[], bool]
+    """
+    Returns whether it is the configuration in force.
+
+    Calls of one before keep its services running. They maintain no cards then: a changed or removed section may have
+    other providers, and forget nothing any more.
+    """
 
     fetch: CardFetcher
     judge: Judge
@@ -98,8 +106,10 @@ class CardMaintenance:
             self._failing.discard(card_id)
 
     async def look(self) -> None:
-        """Forget, fetch and probe the cards whose time has come."""
+        """Forget, fetch and probe the cards whose time has come, as long as the settings are in force."""
         terms = self.terms
+        if not terms.is_in_force():
+            return
         await self._forget(terms)
         tasks = [Deferred.fromCoroutine(task) for task in await self._tasks(terms)]
         for task in tasks:

@@ -86,3 +86,23 @@ def test_cards_and_leases_continue_over_a_reload(tmp_path: Path) -> None:
     assert host.registry is not first and host.registry.registered.ids() == ["one", "two"]
     host.reactor.advance(70)
     assert host.registry.leases.state("two") == "late"
+
+
+def test_cards_are_not_forgotten_by_a_section_that_is_gone(tmp_path: Path) -> None:
+    """A call keeps the configuration before with its services; only the one in force maintains cards."""
+    host = RegistryGenerations(sample(tmp_path))
+    host.reload("\n[registry]\nforget_days = 1e-9\n")
+    host.put("one")
+    first = host.registry
+    host.generations.core.admission.dispatcher.under_way.hold()
+    host.reload("")
+    assert first.card_watch.running, "the call goes on"
+    for _ in range(60):
+        host.reactor.advance(10)
+        host.reactor.settle()
+    assert first.registered.ids() == ["one"] and first.leases.state("one") == "lost"
+    host.reload("\n[registry]\nforget_days = 1e-9\n")
+    for _ in range(60):
+        host.reactor.advance(10)
+        host.reactor.settle()
+    assert host.registry.registered.ids() == [], "the control: a section in force forgets it"
