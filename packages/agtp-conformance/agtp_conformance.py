@@ -63,7 +63,9 @@ def build_parser() -> argparse.ArgumentParser:
         parser.add_argument(
             f"--{name}key", type=Path, metavar="FILE", help="its key; default: the .key file next to it"
         )
-    parser.add_argument("--agent-id", type=_agent_id, metavar="ID", help="Agent-ID of the agent; default: that of its certificate")
+    parser.add_argument(
+        "--agent-id", type=_agent_id, metavar="ID", help="Agent-ID of the agent; default: that of its certificate"
+    )
     parser.add_argument("--signing-key", type=Path, metavar="FILE", help="public key of the record signatures (PEM)")
     parser.add_argument("--destructive", action="store_true", help="run the cases that revoke an agent")
     parser.add_argument("--expendable", type=_agent_id, metavar="ID", help="Agent-ID of an agent that may be revoked")
