@@ -23,6 +23,9 @@ PASSING_SECRETS = 8
 """Redacted values that do not come from the configuration; the newest are kept."""
 
 
+REDACTED = "[redacted]"
+
+
 def escape_text(text: str) -> str:
     """Return ``text`` with every character escaped that a terminal or a reader would not show as itself."""
     if text.isprintable():
@@ -55,8 +58,8 @@ class UpstreamLog:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The last stderr lines, oldest first."""
-        return tuple(self._kept)
+        """The last stderr lines, oldest first, also those that the quota kept out of the log."""
+        return tuple(map(self.clean, self._kept))
 
     @property
     def suppressed_lines(self) -> int:
@@ -65,8 +68,12 @@ class UpstreamLog:
 
     def conceal(self, secret: str) -> None:
         """Redact a value that the host got later, such as a token; the newest are remembered."""
-        if len(secret) >= SHORTEST_SECRET:
-            self._passing.append(secret)
+        if len(secret) < SHORTEST_SECRET:
+            return
+        if len(self._passing) == PASSING_SECRETS:
+            oldest = self._passing[0]
+            self._kept = deque((line.replace(oldest, REDACTED) for line in self._kept), maxlen=KEPT_LINES)
+        self._passing.append(secret)
 
     def stderr(self, octets: bytes) -> None:
         """Take output of the process's standard error, with bounded memory."""
@@ -75,6 +82,10 @@ class UpstreamLog:
         for part in rest:
             self._finish()
             self._add(part)
+
+    def end_stderr(self) -> None:
+        """Take what the process wrote last as a line, although no line feed follows it."""
+        self._finish()
 
     def say(self, text: str, level: LogLevel = LogLevel.info) -> None:
         """Log one line about or from the server, if the quota admits it."""
@@ -88,7 +99,7 @@ class UpstreamLog:
     def clean(self, text: str) -> str:
         """Return ``text`` without secrets and control characters."""
         for secret in (*self._secrets, *self._passing):
-            text = text.replace(secret, "[redacted]")
+            text = text.replace(secret, REDACTED)
         return escape_text(text)
 
     def _add(self, part: bytes) -> None:
@@ -104,8 +115,9 @@ class UpstreamLog:
         self._partial, self._skipping = b"", False
         if not line.strip():
             return
-        text = line.decode("utf-8", "replace").rstrip("\r")
+        text = line.decode("utf-8", "replace").rstrip("\r") + (" [cut]" if cut else "")
+        # The end of a long traceback says why a process ended, so the quota of the log is not one of the kept lines.
+        self._kept.append(text)
         if self._quota.admits():
-            shown = self.clean(text) + (" [cut]" if cut else "")
-            self._kept.append(shown)
+            shown = self.clean(text)
             self._log.emit(LogLevel.info, "MCP server {server}: stderr: {text}", server=self._server, text=shown)

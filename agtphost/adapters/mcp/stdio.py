@@ -242,6 +242,8 @@ class StdioLink(ProcessProtocol):
         self._log.stderr(data)
 
     def childConnectionLost(self, childFD: int) -> None:
+        if childFD == 2:
+            self._log.end_stderr()
         if childFD == 1 and not self._output_ended:
             self._output_ended = True
             if self._exit is not None:

@@ -11,7 +11,7 @@ from agtphost.adapters.mcp.session import own_meta
 from agtphost.adapters.mcp.tools import deceptive_character, digest_of, parameter_headers, read_tools, render_headers
 from agtphost.adapters.mcp.versions import header_value
 from agtphost.config.upstreams import ToolOverride
-from agtphost.upstream.log import UpstreamLog, escape_text
+from agtphost.upstream.log import KEPT_LINES, PASSING_SECRETS, UpstreamLog, escape_text
 from tests.rows import each_row
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -180,6 +180,21 @@ def test_stderr_is_escaped_bounded_and_redacted() -> None:
     assert (len(second), second.endswith("z [cut]")) == (1024 + 6, True)
     assert third == "\ufffd"
     log.stderr(b"more\n" * 1000)
-    assert len(log.lines) <= 20
+    assert len(log.lines) == KEPT_LINES
     assert log.suppressed_lines >= 980
     assert escape_text("ok ü") == "ok ü"
+
+
+def test_the_last_lines_of_stderr_are_kept_although_the_log_has_enough() -> None:
+    """A traceback ends with the reason, long after the lines of a second that are logged; tokens stay concealed."""
+    log = UpstreamLog(Clock(), "s")
+    for number in range(PASSING_SECRETS):
+        log.conceal(f"token-{number}")
+    log.stderr(b"line\n" * 300 + b"token-0 is refused\nKeyError: 'PORT'")
+    assert "KeyError: 'PORT'" not in log.lines
+    log.end_stderr()
+    log.conceal("another token")
+    assert log.lines[-2:] == ("[redacted] is refused", "KeyError: 'PORT'")
+    log.end_stderr()
+    log.stderr(b"the next process\n")
+    assert log.lines[-2:] == ("KeyError: 'PORT'", "the next process")
