@@ -32,6 +32,7 @@ class Call:
         "response_id",
         "task_id",
         "trace",
+        "trial",
     )
 
     def __init__(self) -> None:
@@ -46,6 +47,9 @@ class Call:
 
         self.operator = ""
         """The name of the operator who calls as no agent; empty where none does."""
+
+        self.trial = ""
+        """The label of the agent with whose rights an operator tries a tool; empty for all other calls."""
 
         self.bound: Binding | None = None
         """What is called, once that is known."""
@@ -73,6 +77,8 @@ class Call:
     def text(self) -> str:
         """Return the text that the call's lines in the log end with."""
         who = self.caller or (f"the operator {self.operator}" if self.operator else "an unnamed caller")
+        if self.trial:
+            who = f"{who if self.operator else 'an operator'}, with the rights of {self.trial},"
         called = "" if self.bound is None else f"{who} called {self.bound.display_name}"
         named = (
             ("Audit-ID", self.audit_id),

@@ -10,6 +10,8 @@ from twisted.internet.defer import Deferred
 
 from agtphost.dispatch.exchange import Exchange
 from agtphost.handlers.built_in import BuiltInContext
+from agtphost.handlers.log_context import CALL as CURRENT_CALL
+from agtphost.handlers.log_context import Call
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.page.person_client import PageReply, reply_of
 from agtphost.testing import MemoryHost
@@ -190,3 +192,14 @@ def test_a_trial_uses_no_state_of_the_agent(host: MemoryHost) -> None:
         for each in (peer, trying)
     ]
     assert owners == [demo.agent_id, tried]
+
+
+def test_log_lines_of_a_trial_name_the_operator_and_not_the_agent(host: MemoryHost) -> None:
+    """Who calls is a member of each line for programs, so it is a name: the operator's, and no sentence."""
+    calls: list[Call | None] = []
+    host.core.services.evidence.ledger.watch(lambda _: calls.append(CURRENT_CALL.get()))
+    ask(host, trial(host, "olga"))
+    (call,) = calls
+    assert call is not None
+    assert (call.caller, call.agent_id, call.operator) == ("", "", "administrator-" + key_of("olga").public.fingerprint[:8])
+    assert call.text.startswith(f"the operator {call.operator}, with the rights of demo, called files.none, Audit-ID ")

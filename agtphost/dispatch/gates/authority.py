@@ -46,8 +46,9 @@ class AnonymousGate:
     def check(self, exchange: Exchange) -> None:
         exchange.operator = exchange.caller is None and self._authorization.acts_as_operator(exchange.peer)
         exchange.person = exchange.caller is None and self._authorization.is_person(exchange.peer)
-        if exchange.caller is None and (known := self._authorization.operators.find(exchange.peer)) is not None:
-            exchange.call.operator = known.name
+        if exchange.caller is None or exchange.peer.rights_of:
+            known = self._authorization.operators.find(exchange.peer)
+            exchange.call.operator = "" if known is None else known.name
         binding = exchange.binding
         if binding is None:
             return

@@ -297,7 +297,7 @@ class CallerGate:
             self._require_own(certificate, caller)
         exchange.caller = caller
         exchange.narrowings = self._find_narrowings(exchange, agent_id)
-        exchange.call.caller = f"an operator, with the rights of {caller.name}," if tried else caller.name
+        exchange.call.caller, exchange.call.trial = ("", caller.name) if tried else (caller.name, "")
         if tried or (proven is not None and caller.genesis is not None):
             exchange.assurance = Assurance.CERTIFICATE
         elif exchange.peer.vouched:
