@@ -152,6 +152,26 @@ def recall_faulty(path: Path, found: LenientReading) -> LocalHost | None:
     return last
 
 
+def recall_left_out(path: Path, found: LenientReading) -> LocalHost | None:
+    """
+    Return what :func:`recall_faulty` does for a faulty file that leaves out where its host listens.
+
+    A file that was cut off, or emptied by a full disk, leaves it out as well: its default would be another host's.
+    None if the file says it, or if the default is what was read before.
+    """
+    from agtphost.client.local_host import LocalHost, recall_last
+    from agtphost.client.target import address_of
+
+    listen = found.config.listen
+    last = recall_last(path) if found.problems and not _ADDRESS_KEYS & listen.model_fields_set else None
+    if last is None or address_of(last) == address_of(LocalHost.of(found.config)):
+        return None
+    return recall_faulty(path, found)
+
+
+_ADDRESS_KEYS = {"address", "port", "endpoint"}
+
+
 def _is_other_host(found: LenientReading, last: LocalHost) -> bool:
     """Return whether a sound value of a faulty file differs from the last reading without a fault."""
     config = found.config

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agtphost.cli.failures import WrongInput, configuration_error
-from agtphost.cli.host_config import NO_HOST, find_config, read_config, recall_faulty, warn_of_faults
+from agtphost.cli.host_config import NO_HOST, find_config, read_config, recall_faulty, recall_left_out, warn_of_faults
 from agtphost.cli.options import HERE, Connection
 from agtphost.client.errors import InvalidCall
 from agtphost.client.local_host import LocalHost, recall, remember
@@ -57,6 +57,8 @@ def _find_target(where: Connection, credentials: Credentials, uri: str | None, i
             found = read_config(path, warn=False)
             if not found.problems:
                 remember(path, LocalHost.of(found.config))
+            if (last := recall_left_out(path, found)) is not None:
+                return of_local(last, credentials, identity=where.identity, default=identity, uri=uri)
             try:
                 target = of_reading(found, credentials, identity=where.identity, default=identity, uri=uri)
                 warn_of_faults(path, found)

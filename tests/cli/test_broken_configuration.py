@@ -142,6 +142,9 @@ def test_fault_in_a_needed_key_names_the_options_that_replace_it(
         '[tls]\nclient_ca = "absent.pem"\n',
         '[identity]\nknown_agents = "absent"\n',
         "listen:\n  port: 4480\n",
+        "",
+        '[host]\nserver_id = "localhost"\nprofile = "deve',
+        '[host]\nserver_id = "localhost"\n\n[listen]\nport',
     ],
 )
 def test_fault_in_a_needed_key_leaves_the_host_that_was_read_before(
