@@ -16,6 +16,9 @@ _JSON_VALUE = re.compile(r"[-0-9\[{]|(?:true|false|null)\Z")
 """The beginning of a JSON value that is not a text."""
 
 _NAME = re.compile(r"\w+")
+_KIND = re.compile(r"\b(?:number|integer|boolean|true|false|list|array|object)\b")
+"""A word for a JSON value that is not a text, in the explanation of a refusal."""
+
 _WRONG_VALUE = (Reason.INVALID_INPUT, Reason.INVALID_PARAMETER)
 """Refusal reasons that mean that a parameter which the endpoint has was given another value than it takes."""
 
@@ -100,9 +103,20 @@ def suggest_typed_values(words: Iterable[str], refused: Mapping[str, Any]) -> st
     faults = refused.get("faults")
     found = [each for each in faults if isinstance(each, dict)] if isinstance(faults, list) else []
     mistyped = [str(each.get("path", "")) for each in found if "type" in str(each.get("message", ""))]
-    named = {*_NAME.findall(str(refused.get("explanation", ""))), *(each.partition("/")[2] for each in mistyped)}
-    typed = shlex.join(word.replace("=", ":=", 1) for word in words if may_be_typed((word,)) & named)
+    said = str(refused.get("explanation", ""))
+    named = {*(_NAME.findall(said) if _KIND.search(said) else ()), *(each.partition("/")[2] for each in mistyped)}
+    suited = (word for word in words if may_be_typed((word,)) & named and _is_json(word.partition("=")[2]))
+    typed = shlex.join(word.replace("=", ":=", 1) for word in suited)
     return f"Text after = is sent as text. To send a number or another JSON value, write: {typed}" if typed else ""
+
+
+def _is_json(text: str) -> bool:
+    """Return whether a text is a JSON value: a time, such as 2026-12-01T05:00:00, begins like a number and is none."""
+    try:
+        jsontext.decode(text.encode("utf-8", "surrogateescape"))
+    except jsontext.JSONTextError:
+        return False
+    return True
 
 
 def _json(octets: bytes, what: str) -> Any:

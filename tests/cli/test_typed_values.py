@@ -30,6 +30,9 @@ PATTERN = {"path": "/limit", "message": "does not match the pattern ^a"}
         (_refusal("invalid-input", "It is wrong.", faults="?"), ("limit=1",), None),
         (_refusal("invalid-parameter", "limit is no number."), ("limit=many",), None),
         (_refusal("invalid-parameter", "limit is no number."), ("limit:=-1",), None),
+        (_refusal("invalid-parameter", "limit has no number of a time zone."), ("limit=2026-12-01T05:00:00",), None),
+        (_refusal("invalid-parameter", "limit is no number."), ("limit=0123",), None),
+        (_refusal("invalid-parameter", "limit '2026' is not a time."), ("limit=2026",), None),
         (_refusal("unknown-parameter", "There is no parameter limit."), ("limit=1",), None),
     ],
 )
