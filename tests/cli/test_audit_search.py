@@ -79,16 +79,21 @@ def test_a_wrong_filter_is_refused_here(run: Run, folder: Path, words: tuple[str
         (("--reason", "planned"), "no record matches\n"),
         (("status=404",), "status=404 is looked for as a text: write status:404"),
         (("caller_id=demo",), "caller_id=demo is looked for as a text: write caller:demo"),
+        (("--operator", "admn"), "no record matches; did you mean the operator admin?"),
+        (("--operator", "admin"), "no record matches\n"),
+        (("--filter", "reason:not_found", "status:4xx"), "no record matches; did you mean the reason not-found?"),
         (("--tool", "x", "price=4"), "SERVER.TOOL, as `agtp tools ls` lists them\n"),
     ],
 )
 def test_a_search_that_finds_nothing_says_what_may_be_wrong(
     run: Run, folder: Path, words: tuple[str, ...], said: str
 ) -> None:
-    """A reason that is close to a known one, and a field that is written like a parameter."""
+    """A reason or an operator that is close to a known one, and a field that is written like a parameter."""
     store = open_store(f"sqlite:{folder / 'state/agtphost.sqlite3'}", create=True)
     write_drafts(store, draft())
     store.close()
+    with (folder / "host.toml").open("a") as config:
+        config.write('\n[[operator]]\nname = "admin"\nkey = "state/registrar.pem"\nrole = "administrator"\n')
     done = run("audit", "search", "--offline", *words)
     assert done.exit_code == 0 and said in done.stderr, done.output
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from agtphost.audit.filters.fields import FIELDS
 from agtphost.audit.filters.query_text import TEXT
 from agtphost.vocabulary.reasons import Reason
 
 
-def find_slips(terms: Iterable[tuple[str, str]]) -> Iterator[str]:
+def find_slips(terms: Iterable[tuple[str, str]], operators: Collection[str] = ()) -> Iterator[str]:
     """
     Yield what may be wrong with a filter, as phrases.
 
     :param terms: its fields and values.
+    :param operators: names of operators that the configuration lists; records also name those who left.
     """
     for field, value in terms:
         if field == "tool":
@@ -25,6 +26,9 @@ def find_slips(terms: Iterable[tuple[str, str]]) -> Iterator[str]:
             known = list(map(str, Reason))
             if value not in known and (close := difflib.get_close_matches(value, known, 1, 0.8)):
                 yield f"did you mean the reason {close[0]}?"
+        elif field == "operator":
+            if value not in operators and (close := difflib.get_close_matches(value, operators, 1)):
+                yield f"did you mean the operator {close[0]}?"
         elif field == TEXT:
             name, equals, meant = value.partition("=")
             # Records call their members caller_id, session_id and so on.

@@ -133,7 +133,7 @@ def walk(
     names = labels(where)
     print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row(names) for entry in entries))
     if not entries and given:
-        print_note(describe_no_match(read_filter(given)))
+        print_note(describe_no_match(read_filter(given), where))
     elif not entries and named != HOST:
         # A chain has what an agent answered; what it called is in the chains of others.
         print_note(f"{chain} has no records yet; for its calls: agtp audit search --caller {chain}")

@@ -11,6 +11,7 @@ import click
 from agtphost.audit.filters import FIELDS, FilterError, RecordFilter, find_slips
 from agtphost.audit.filters.query_text import join_terms
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.host_config import find_config, read_config
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import Connection, F
 
@@ -33,12 +34,13 @@ NUMBER_OPTION = click.option(
 """Of commands that show a part of the records."""
 
 
-def filter_options(*, without: Collection[str] = (), query: bool = True) -> Callable[[F], F]:
+def filter_options(*, without: Collection[str] = ()) -> Callable[[F], F]:
     """
-    Return a decorator that adds an option for each field of the filter language; the function gets ``given``.
+    Return a decorator that adds an option for each field of the filter language, and ``--filter`` for its texts.
+
+    The function gets ``given``.
 
     :param without: fields that the command has no option for, because it has one of another meaning.
-    :param query: whether ``--filter`` takes a text of the language.
     """
     fields = [field for field in FIELDS.values() if field.name not in without]
 
@@ -63,11 +65,8 @@ def filter_options(*, without: Collection[str] = (), query: bool = True) -> Call
             help_text = f"Only {field.meaning}."
             option = click.option(*names, f"filter_{field.name}", metavar=field.metavar, help=help_text, multiple=True)
             decorated = option(decorated)
-        if query:
-            text = "Only records that match a filter such as 'agent:demo status:4xx'."
-            option = click.option("--filter", "filter_filter", metavar="FILTER", help=text, multiple=True)
-            decorated = option(decorated)
-        result: F = decorated
+        text = "Only records that match a filter such as 'agent:demo status:4xx'."
+        result: F = click.option("--filter", "filter_filter", metavar="FILTER", help=text, multiple=True)(decorated)
         return result
 
     return decorate
@@ -86,9 +85,11 @@ def read_filter(given: Mapping[str, str], query: str = "") -> RecordFilter:
         raise WrongInput(error.explanation.rstrip("."), error.remedy) from None
 
 
-def describe_no_match(wanted: RecordFilter) -> str:
-    """Return the note under an empty list: what may be wrong with the filter."""
-    return "; ".join(("no record matches", *find_slips(wanted.terms)))
+def describe_no_match(wanted: RecordFilter, where: Connection) -> str:
+    """Return the note under an empty list: what may be wrong with the filter, by the local configuration if any."""
+    path = find_config(where) if "operator" in wanted.values else None
+    listed = () if path is None else read_config(path, warn=False).config.operator
+    return "; ".join(("no record matches", *find_slips(wanted.terms, [each.name for each in listed])))
 
 
 def read_search(given: Mapping[str, str], where: Connection) -> Search:

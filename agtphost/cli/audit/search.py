@@ -94,7 +94,7 @@ class Found:
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table for a spreadsheet.")
 @click.option("--ids", is_flag=True, help="Print only the full Audit-IDs, for other commands.")
 @click.option("--offline", is_flag=True, help="Read the store of the configured host, which need not run.")
-@filter_options(query=False)
+@filter_options()
 @wide_option
 @host_options
 def search_command(
@@ -113,9 +113,9 @@ def search_command(
     """
     Find records of all chains, newest first.
 
-    A FILTER is a text such as 'agent:demo status:4xx'; the options are the same conditions. A record is shown if it
-    meets all of them. The hash and signature of every record shown are verified; counts are the host's own. Only
-    operators may search: without --cert and --as, the registrar of the configured host asks.
+    A FILTER is a text such as 'agent:demo status:4xx', also as --filter; the options are the same conditions. A
+    record is shown if it meets all of them. The hash and signature of every record shown are verified; counts are the
+    host's own. Only operators may search: without --cert and --as, the registrar of the configured host asks.
 
     A text is looked for in the records themselves, 3,000 in an answer: without --all the command ends after 40
     answers, and says how far it came.
@@ -161,7 +161,7 @@ def search_command(
             "give -n, or --all for all"
         )
     elif not found:
-        print_note(describe_no_match(wanted))
+        print_note(describe_no_match(wanted, where))
 
 
 def _has_default(name: str) -> bool:
