@@ -280,6 +280,8 @@ def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mappi
     of_client = isinstance(given, dict) if len(location) == 1 else "command" in _keys_at(model, location[:-1])
     if name in _OF_CLIENTS and of_client:
         return ConfigFault(location=location, message="is unknown", hint=_OF_CLIENTS[name])
+    if len(location) == 1 and name in _SECTIONS_MEANT and isinstance(given, dict):
+        return ConfigFault(location=location, message="is unknown", hint=_SECTIONS_MEANT[name])
     meant = _closest_key(model, location)
     lengthened = bool(meant) and name.startswith(f"{meant}_")  # "agent_id" for "agent".
     is_meant = _is_near(name, meant) or (lengthened and _in_file(tree, at := (*location[:-1], meant)) != at)
@@ -295,6 +297,12 @@ _OF_CLIENTS = {
     "args": 'leave it out, and write the arguments into command, such as command = ["npx", "-y", "SERVER"]',
 }
 """What to write for keys that MCP clients have in their configuration."""
+
+_SECTIONS_MEANT = {
+    "page": "write [admin], the section of the operators' page: agtp docs page",
+    "operators": "write [[operator]] for each person: agtp docs operators",
+}
+"""What to write for names of sections that are close to no name, or to the name of a section of another meaning."""
 
 _MISSPELLED = 0.8
 """How much an unknown key resembles the one that is meant, where nothing else is: one wrong letter of five."""

@@ -50,6 +50,8 @@ GRANT = '[[grant]]\nagent = "demo"\nallow = ["QUERY"]\n'
         (HOST + SERVER.replace('["cat"]', '"cat"'), 6, "(write command = ["),
         (HOST + SERVER + 'args = ["-v"]\n', 7, "args is unknown (leave it out, and write the arguments into command"),
         (HOST + SERVER + 'env = ["A=b"]\n', 7, '(write env = { NAME = "value" }, or leave env out)'),
+        (HOST + '[page]\nlisten = "tcp:1"\n', 4, "write [admin], the section of the operators' page: agtp docs page)"),
+        (HOST + '[operators]\nanna = "anna.pem"\n', 4, "write [[operator]] for each person: agtp docs operators)"),
         (HOST + '[mcpServers.w]\ncommand = "npx"\n', 4, "agtp import FILE)"),
         (HOST + OPERATOR.format("admin"), 6, '(did you mean "administrator"?)'),
         (HOST.replace("development", "dev"), 3, '(did you mean "development"?)'),
