@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from agtphost.dispatch.gates.reinstatement import MOST_WAITING, MOST_WAITING_IN_ALL
+from agtphost.dispatch.gates import reinstatement
+from agtphost.dispatch.gates.reinstatement import MOST_WAITING
 from agtphost.host.rights_watch import LONGEST_WAIT, RightsWatch
 from agtphost.identity.peer import Assurance
 from agtphost.testing import Answer, MemoryHost
@@ -242,19 +243,29 @@ def test_few_requests_of_a_suspended_agent_wait(watched: Watched) -> None:
     assert stranger.status in (401, 503) and "preference-applied" not in stranger.headers
 
 
-def test_few_requests_of_all_suspended_agents_wait(watched: Watched) -> None:
-    """Beyond the bound of the host each is refused immediately; once one has left, the next one waits."""
+def test_few_requests_of_all_suspended_agents_wait(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From half of the bound on one of each agent waits, and beyond it each is refused immediately."""
+    most = 4 * MOST_WAITING
+    monkeypatch.setattr(reinstatement, "MOST_WAITING_IN_ALL", most)
+    monkeypatch.setattr(reinstatement, "MANY_WAITING", most // 2)
     host, patient = watched.host, {"Prefer": "wait=60"}
-    agents = [host.agent(f"agent-{number}") for number in range(MOST_WAITING_IN_ALL // MOST_WAITING + 1)]
-    *many, last = agents
-    for each in agents:
-        watched.suspend(each)
-    connections = [(each, host.connect(each)) for each in many for _ in range(MOST_WAITING)]
-    for agent, connection in connections:
+    greedy, others = [host.agent(f"greedy-{number}") for number in range(2)], []
+    for agent in greedy:
+        watched.suspend(agent)
+        for _ in range(MOST_WAITING):
+            watched.listen(agent, headers=patient, connection=host.connect(agent))
+    for number in range(most // 2):
+        agent, connection = (other := host.agent(f"other-{number}")), host.connect(other)
+        watched.suspend(agent)
         watched.listen(agent, headers=patient, connection=connection)
+        others.append((agent, connection))
+        again = host.call("EXECUTE", "/", LISTEN, caller=agent, headers=patient)
+        assert (again.reason, again.headers.get("preference-applied")) == ("agent-suspended", None)
+    last = host.agent("last")
+    watched.suspend(last)
     answer = host.call("EXECUTE", "/", LISTEN, caller=last, headers=patient)
     assert (answer.reason, answer.headers.get("preference-applied")) == ("agent-suspended", None)
-    connections[0][1].close()
+    others[0][1].close()
     host.clock.settle()
     watched.listen(last, headers=patient, connection=host.connect(last))
 

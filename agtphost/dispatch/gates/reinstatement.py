@@ -33,6 +33,9 @@ MOST_WAITING = 16
 MOST_WAITING_IN_ALL = 512
 """Requests of all agents that wait, a twentieth of the connections that a host has by default; the rest as above."""
 
+MANY_WAITING = MOST_WAITING_IN_ALL // 2
+"""Requests of all agents from which on one of each agent waits: few agents leave room for those of others."""
+
 _WAIT = re.compile(r"wait=([1-9][0-9]{0,17})", re.ASCII)
 
 
@@ -71,7 +74,8 @@ class PatientCallerGate(CallerGate):
             return 0
         if peer.depth or peer.transport != "agtp" or self._waiting[caller.agent_id] >= MOST_WAITING:
             return 0
-        if self._waiting.total() >= MOST_WAITING_IN_ALL:
+        total = self._waiting.total()
+        if total >= MOST_WAITING_IN_ALL or (total >= MANY_WAITING and self._waiting[caller.agent_id]):
             return 0
         asked = _WAIT.fullmatch(exchange.request.headers.get("prefer") or "")
         return min(int(asked[1]), LONGEST_WAIT) if asked is not None else 0
