@@ -71,17 +71,21 @@ def init(config: Path | None, if_missing: bool, as_json: bool) -> None:
 
 
 @command.command()
+@click.argument("store", metavar="[STORE]", required=False)
 @_CONFIG
 @json_option
-def upgrade(config: Path | None, as_json: bool) -> None:
+def upgrade(store: str | None, config: Path | None, as_json: bool) -> None:
     """
     Bring the tables in a database to this program's version.
+
+    STORE is a URL as in [store] url, which is the default.
 
     A host never changes the tables of a database at its start. Install the new version on every machine, run this
     command on one of them, then restart the hosts, those that stand by first. Where possible, an earlier version can
     still use the changed tables; otherwise the command is refused while a host uses the store.
 
-    A store in a SQLite file needs no command: the host upgrades it at its start.
+    A store in a SQLite file needs no command: the host upgrades it at its start. No host starts with one that
+    `agtp store copy` marked, so this command upgrades that; it can then be read again.
 
     \b
     Examples:
@@ -89,20 +93,22 @@ def upgrade(config: Path | None, as_json: bool) -> None:
       agtp store upgrade --config /etc/agtphost/host.toml --json
     """
     loaded = require_config(Connection(config=config), "a store")
-    store = locate_store(loaded.store)
     try:
-        versions = store.upgrade()
+        location = locate_store(loaded.store) if store is None else locate_url(store, _password_of(loaded))
+        versions = location.upgrade()
+        is_moved = location.find_move() is not None
     except StoreError as error:
         raise WrongInput(str(error)) from None
     before, now = versions or (None, None)
     if as_json:
-        print_json({"store": store.name, "before": before, "schema": now})
+        print_json({"store": location.name, "before": before, "schema": now})
     elif versions is None:
-        click.echo(f"{store.name}: the host brings it up to date when it starts")
+        click.echo(f"{location.name}: the host brings it up to date when it starts")
     elif before == now:
-        click.echo(f"{store.name}: has schema version {now} already; nothing was changed")
+        click.echo(f"{location.name}: has schema version {now} already; nothing was changed")
     else:
-        click.echo(f"{store.name}: schema version {before} is now {now}; restart the hosts, those that stand by first")
+        then = "it was copied, so no host serves it" if is_moved else "restart the hosts, those that stand by first"
+        click.echo(f"{location.name}: schema version {before} is now {now}; {then}")
 
 
 @command.command("copy")

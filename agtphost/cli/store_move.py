@@ -33,7 +33,7 @@ def finish_move(source: StoreLocation, move: StoreMove) -> None:
 
 def holds_copy(target: StoreLocation, source: StoreLocation) -> bool:
     """
-    Return whether a store has the newest record of another one.
+    Return whether a store has the newest record of another one; or, if that has no record, whether there is a store.
 
     :raises StoreError: one of them cannot be read.
     """
@@ -41,10 +41,8 @@ def holds_copy(target: StoreLocation, source: StoreLocation) -> bool:
         return False
     with closing(source.open_reader()) as reader:
         newest = reader.latest(None, 1, Search()).records
-    if not newest:
-        return False
     with closing(target.open_reader()) as reader:
-        return reader.number_of(newest[0][1].audit_id) is not None
+        return not newest or reader.number_of(newest[0][1].audit_id) is not None
 
 
 def finish_interrupted(source: StoreLocation, target: StoreLocation) -> bool:

@@ -153,6 +153,22 @@ def change_sqlite_move(path: Path, seen: StoreMove, move: StoreMove | None) -> b
     return found
 
 
+def upgrade_moved(path: Path) -> tuple[int, int]:
+    """
+    Bring a store that was copied to another place to the version of this program, as no host does; its mark stays.
+
+    :return: the version before, and the one now.
+    :raises StoreError: it is of a later version, or cannot be written.
+    """
+    with closing(_open_source(path, True)) as connection:
+        try:
+            before = upgrade.version_of(connection, str(path))
+            upgrade.bring_up(connection, str(path))
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"{path} cannot be upgraded: {explain(error)}") from error
+    return before, upgrade.latest()
+
+
 @contextmanager
 def write_sqlite(path: Path) -> Iterator[WriteTable]:
     """

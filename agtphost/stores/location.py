@@ -167,7 +167,7 @@ class StoreLocation:
 
     def upgrade(self) -> tuple[int, int] | None:
         """
-        Bring a store in a database to the schema version of this program; None where the host does that at its start.
+        Bring a store to the schema version of this program; None where the host does that at its start.
 
         :return: the version before, and the one now.
         :raises StoreError: it is missing, of a later version, or in use by a host that could not use it any more.
@@ -331,6 +331,13 @@ class SQLiteLocation(StoreLocation):
     @property
     def url(self) -> str:
         return f"sqlite:{self._path.absolute()}"
+
+    def upgrade(self) -> tuple[int, int] | None:
+        if self.find_move() is None:
+            return None
+        from agtphost.stores.copying import upgrade_moved
+
+        return upgrade_moved(self._path)
 
     def describe(self) -> Mapping[str, Any]:
         return describe_move(self.find_move())

@@ -138,7 +138,9 @@ def require_latest(connection: Connection, path: str) -> None:
     :raises StoreError: see :func:`version_of`; or it has to be brought up to date first.
     """
     if (version := version_of(connection, path)) != latest():
-        raise StoreError(f"{path} has schema version {version}; start the host once to bring it up to date")
+        is_moved = _number(connection, "application_id") == MOVED
+        cure = f"run `agtp store upgrade sqlite:{path}`" if is_moved else "start the host once to bring it up to date"
+        raise StoreError(f"{path} has schema version {version}; {cure}")
 
 
 def _update_indexes(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -148,7 +150,7 @@ def _update_indexes(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> 
 
 def bring_up(connection: Connection, path: str) -> None:
     """
-    Apply the steps that a database lacks.
+    Apply the steps that a database lacks; one that is marked as copied to another place stays so.
 
     :raises StoreError: see :func:`version_of`.
     """
@@ -164,8 +166,9 @@ def bring_up(connection: Connection, path: str) -> None:
                 connection.execute(statement)
             if number_of(step) == INDEXED:
                 index_records(connection.execute, partial(_update_indexes, connection))
-            connection.execute(f"PRAGMA application_id={APPLICATION}")
             connection.execute(f"PRAGMA user_version={number_of(step)}")
+        if not version:
+            connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -9,15 +9,17 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agtphost.cli.failures import WrongInput
 from agtphost.cli.store_copy import copy_store
 from agtphost.cli.store_move import holds_copy, reopen_store
 from agtphost.host.start_failure import SUPERSEDED
-from agtphost.stores import StoreError
+from agtphost.stores import Search, StoreError, upgrade
 from agtphost.stores.copying import StoreTables
 from agtphost.stores.lease import Superseded
 from agtphost.stores.location import StoreLocation
@@ -27,6 +29,7 @@ from tests import forking, postgres
 from tests.cluster.hosts import cluster, gone
 from tests.programmes import length
 from tests.stores.test_postgres_lease import host, lease_of
+from tests.stores.test_postgres_upgrade import ADDS, NEXT, NOW, later_program
 from tests.system.hosting import Host, agtp, running, until
 from tests.system.test_store_copy import set_url, stopped, url_of, work, worked
 
@@ -211,6 +214,59 @@ def test_the_mark_is_removed_by_force(stopped: tuple[Path, Path]) -> None:
     with running(config) as host:
         verified = host.agtp("audit", "verify")
         assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_a_file_of_an_earlier_version_is_upgraded_and_stays_marked(
+    stopped: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No host upgrades it at its start, and it must still be read."""
+    config, file = stopped
+    place = locate_url(f"sqlite:{file}")
+    words = ("store", "upgrade", f"sqlite:{file}", "--config", str(config))
+    assert "the host brings it up to date when it starts" in agtp(*words).stdout
+    mark(place)
+    shown = agtp(*words)
+    assert shown.returncode == 0 and f"has schema version {upgrade.latest()} already" in shown.stdout, shown.stderr
+    now, step = upgrade.latest(), tmp_path / f"{upgrade.latest() + 1:04}_more.sql"
+    step.write_text("CREATE TABLE more (note TEXT NOT NULL) STRICT;\n")
+    made = [*upgrade.steps(), step]
+    monkeypatch.setattr(upgrade, "steps", lambda: made)
+    with pytest.raises(StoreError, match=f"has schema version {now}; run `agtp store upgrade sqlite:{file}`"):
+        place.open_reader()
+    assert place.upgrade() == (now, now + 1)
+    with closing(place.open_reader()) as reader:
+        assert reader.latest(None, 1, Search()).records
+    assert place.find_move() == MOVE and not is_served(place)
+    assert place.change_move(MOVE, None) and is_served(place)
+
+
+def test_a_database_of_an_earlier_version_is_upgraded_and_stays_marked(tmp_path: Path) -> None:
+    """A later program reads no earlier version, and no host of either serves it."""
+    place = locate_url(url_of(tmp_path))
+    place.create("agtp.test")
+    mark(place)
+    with later_program(tmp_path / "steps", ADDS):
+        assert place.upgrade() == (NOW, NEXT)
+        assert place.find_move() == MOVE and not is_served(place)
+
+
+def test_a_copy_without_records_counts_as_the_copy(stopped: tuple[Path, Path], tmp_path: Path) -> None:
+    """An empty store has no newest record by which its copy is known, and the copy may have got some since."""
+    config, _ = stopped
+    source, file = url_of(tmp_path), tmp_path / "target.sqlite3"
+    old, new = locate_url(source), locate_url(f"sqlite:{file}")
+    old.create("localhost")
+    copy_store(old, new, "localhost", config.parent / "state")
+    with pytest.raises(WrongInput, match="is there, and a host may serve it"):
+        reopen_store(old, None, force=False)
+    move = old.find_move()
+    assert move is not None and old.change_move(move, replace(move, complete=False))
+    copied = agtp("store", "copy", source, f"sqlite:{file}", "--json", cwd=config.parent)
+    assert copied.returncode == 0 and json.loads(copied.stdout)["was_there"], copied.stderr
+    assert old.find_move() == move
+    file.unlink()
+    reopen_store(old, None, force=False)
+    assert is_served(old)
 
 
 def test_a_file_that_is_marked_under_a_host_takes_no_more_records(stopped: tuple[Path, Path]) -> None:
