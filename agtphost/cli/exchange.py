@@ -41,8 +41,17 @@ STOPPED = frozenset({"agent-retired", "agent-suspended"})
 """Refusal reasons for an agent that the host no longer serves."""
 
 
-def failure_of(error: errors.ClientError) -> CommandError:
-    """Return the command's error for a client's error."""
+TAKEOVER = (
+    "Another host may be taking over its store: try again in some seconds. `agtp cluster status` shows which one serves"
+)
+
+
+def failure_of(error: errors.ClientError, *, shares_store: bool = False) -> CommandError:
+    """
+    Return the command's error for a client's error.
+
+    :param shares_store: whether another host can take over from the one that was called.
+    """
     kind: type[CommandError] = NoConnection
     if isinstance(error, errors.InvalidCall):
         kind = WrongInput
@@ -50,7 +59,10 @@ def failure_of(error: errors.ClientError) -> CommandError:
         kind = HostRefused
     elif isinstance(error, errors.VerificationFailed):
         kind = Unverified
-    return kind(error.explanation, error.remedy)
+    remedies = [error.remedy]
+    if shares_store and isinstance(error, (errors.CannotConnect, errors.HandshakeEnded)):
+        remedies.insert(0, f"{TAKEOVER}.")
+    return kind(error.explanation, "\n  ".join(filter(None, remedies)))
 
 
 ANOTHER_VERSION = "Check that this is an AGTP host of the same version."
@@ -73,7 +85,7 @@ def open_client(target: Target, confirm: Confirm | None = None) -> Iterator[Clie
         with Client(**options) as client:
             yield client
     except errors.ClientError as error:
-        raise failure_of(error) from None
+        raise failure_of(error, shares_store=target.shares_store) from None
 
 
 def carrier_options(target: Target) -> ClientOptions:

@@ -132,7 +132,7 @@ def command(
     try:
         _serve(build, http, tokens, functools.partial(_ready, as_json, made), trust_own_user=bool(made))
     except ClientError as error:
-        raise failure_of(error) from None
+        raise failure_of(error, shares_store=target.shares_store) from None
     finally:
         end_traces()
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from agtphost import __version__
 from agtphost.client.cache_files import cache_folder, read_cached, write_cached
+from agtphost.vocabulary.database_url import is_postgresql
 
 if TYPE_CHECKING:
     from agtphost.config import Config
@@ -48,6 +49,9 @@ class LocalHost:
     signing_key: Path
     """``[audit] key``."""
 
+    shares_store: bool
+    """Whether its store is in a database, so that another host can take over from it."""
+
     @classmethod
     def of(cls, config: Config) -> Self:
         """Return the host of a configuration."""
@@ -59,6 +63,7 @@ class LocalHost:
             client_ca=config.tls.client_ca,
             known_agents=config.identity.known_agents,
             signing_key=config.audit.key,
+            shares_store=config.store.plugin is None and is_postgresql(config.store.url),
         )
 
 
@@ -132,7 +137,9 @@ def _file_name(path: Path, environ: Mapping[str, str], text: bytes) -> str:
 
 def _host_of(found: Any) -> LocalHost:
     """Return a kept host. :raises KeyError: a member is absent. :raises TypeError: one has another type."""
-    if not isinstance(found["port"], int) or not isinstance(found["endpoint"], str | None):
+    port, endpoint, shares_store = found["port"], found["endpoint"], found["shares_store"]
+    if not isinstance(port, int) or not isinstance(endpoint, str | None) or not isinstance(shares_store, bool):
         raise TypeError
     paths = {each.name: Path(found[each.name]) for each in fields(LocalHost) if each.type == "Path"}
-    return LocalHost(address=str(found["address"]), port=found["port"], endpoint=found["endpoint"], **paths)
+    address = str(found["address"])
+    return LocalHost(address=address, port=port, endpoint=endpoint, shares_store=shares_store, **paths)

@@ -58,6 +58,9 @@ class Target:
     pinned: bool = False
     """Whether these keys alone count: the host's manifest is not asked for others."""
 
+    shares_store: bool = False
+    """Whether the host's configuration has a store that another host can take over."""
+
     timeout: float = 60.0
     plain_parameters: bool = False
     """Whether the host knows no envelope."""
@@ -238,6 +241,7 @@ def of_local(
         key=key,
         agent_id=agent_id,
         keys=signing_keys(host) if with_keys else KeyRing(),
+        shares_store=host.shares_store,
     )
 
 

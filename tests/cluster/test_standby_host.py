@@ -26,6 +26,16 @@ pytestmark = postgres.needed
 # would let the other host take over; LONGEST_LEASE keeps that from happening.
 
 
+def test_a_caller_is_told_that_another_host_may_take_over(tmp_path: Path) -> None:
+    """In the gap nothing listens; so it is with the first command, and with one that knows the configuration."""
+    with cluster(tmp_path, "a") as group:
+        assert group.hosts["a"].stop() == 0
+        for _ in range(2):
+            refused = agtp("tools", "list", cwd=group.folder, environ=group.environ("a"))
+            assert refused.returncode == 3 and "nothing listens there" in refused.stderr
+            assert "Another host may be taking over" in refused.stderr and "agtp cluster status" in refused.stderr
+
+
 def test_a_standby_says_who_serves(tmp_path: Path) -> None:
     """By its probes, its ready line, the service manager and ``agtp status``; the AGTP port is closed."""
     with cluster(tmp_path, "a", "b", takeover_after=LONGEST_LEASE) as group:
