@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from agtphost.stores import Search, StoreError
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.moves import describe_move
 from agtphost.stores.settings import locate_store, locate_url
-from agtphost.stores.state_lock import NAME
 from agtphost.vocabulary.foreign_errors import explain
 
 _CONFIG = click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
@@ -141,7 +139,7 @@ def copy_command(source: str, target: str, config: Path | None, keep_serving: bo
     copied: dict[str, int] = {}
     try:
         old, new = locate_url(source, password), locate_url(target, password)
-        with _lock_stopped(old, loaded):
+        with old.lock_stopped(loaded.host.state_dir):
             is_there = not keep_serving and finish_interrupted(old, new)
             if not is_there:
                 copied = copy_store(old, new, loaded.host.server_id, loaded.host.state_dir, keep_serving=keep_serving)
@@ -181,7 +179,7 @@ def reopen(store: str | None, config: Path | None, force: bool, as_json: bool) -
     password = _password_of(loaded)
     try:
         location = locate_store(loaded.store) if store is None else locate_url(store, password)
-        with _lock_stopped(location, loaded):
+        with location.lock_stopped(loaded.host.state_dir):
             move = reopen_store(location, password, force=force)
     except StoreError as error:
         raise WrongInput(str(error)) from None
@@ -223,25 +221,6 @@ def status(config: Path | None, as_json: bool) -> None:
 
 def _password_of(loaded: Config) -> str | None:
     return None if loaded.store.password is None else loaded.store.password.reveal()
-
-
-@contextmanager
-def _lock_stopped(store: StoreLocation, loaded: Config) -> Iterator[None]:
-    """
-    Keep the host of a configuration, and that of a store's directory, from starting.
-
-    :raises StoreError: one of them runs.
-    """
-    folders = [loaded.host.state_dir.resolve()]
-    if store.file is not None and (beside := store.file.resolve().parent) not in folders and (beside / NAME).exists():
-        folders.append(beside)
-    with ExitStack() as locks:
-        for folder in folders:
-            if folder.is_dir():
-                lock = store.lock(folder)
-                lock.acquire()
-                locks.callback(lock.release)
-        yield
 
 
 def _is_there(store: StoreLocation, server_id: str) -> bool:

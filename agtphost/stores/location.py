@@ -10,13 +10,13 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agtphost.stores.moves import describe_move
 from agtphost.stores.rows import StoreError
-from agtphost.stores.state_lock import StateLock
+from agtphost.stores.state_lock import NAME, StateLock
 from agtphost.vocabulary.foreign_errors import explain
 
 if TYPE_CHECKING:
@@ -64,6 +64,25 @@ class StoreLocation:
     def lock(self, state_dir: Path) -> StateLock:
         """Return the lock of a state directory and of the store, not yet acquired."""
         return StateLock(state_dir, self.file)
+
+    @contextmanager
+    def lock_stopped(self, state_dir: Path) -> Iterator[None]:
+        """
+        Keep the host of a state directory, and that of the directory where the store lies, from starting.
+
+        :param state_dir: without it, nothing is locked there.
+        :raises StoreError: one of them runs.
+        """
+        folders = [state_dir.resolve()]
+        if self.file is not None and (beside := self.file.resolve().parent) not in folders and (beside / NAME).exists():
+            folders.append(beside)
+        with ExitStack() as locks:
+            for folder in folders:
+                if folder.is_dir():
+                    lock = self.lock(folder)
+                    lock.acquire()
+                    locks.callback(lock.release)
+            yield
 
     def may_exist(self) -> bool:
         """Return whether a store may be there; only a file shows that it is not."""
