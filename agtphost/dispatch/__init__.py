@@ -33,7 +33,6 @@ The one way in and the one way out.
 - :mod:`.invocation`: calls that a handler makes to other endpoints: through the dispatcher, as the same caller
 - :mod:`.inner_results`: what the answers to such calls give
 - :mod:`.handler_view`: what a handler sees of an exchange: a caller that is believed, or none
-- :mod:`.given_values`: copies of what a call brought, for code that is not the host's
 - :mod:`.merchants`: what a buyer has to have verified: the Merchant Manifest
 - :mod:`.rule_source`: the line of the file that decided about a call, for those who may change it
 - :mod:`.purchase`: what is proven of one PURCHASE on its way to the handler, and goes into its record

@@ -14,8 +14,8 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.dispatch.failed_calls import KIND
 from agtphost.dispatch.gates.plugin import OperatorGate, place_gates
-from agtphost.dispatch.given_values import copy_given
 from agtphost.handlers.context import EndpointContext, EndpointError
+from agtphost.handlers.given_values import copy_given
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.plugin import CallView
 from tests.dispatch.hosts import DispatchHost, Recorder, certificate, document, payload

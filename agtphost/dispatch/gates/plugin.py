@@ -13,11 +13,11 @@ from zope.interface import implementer
 
 from agtphost.dispatch.call_view import CallView
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.given_values import copy_given
 from agtphost.dispatch.handler_wait import limit_time
 from agtphost.dispatch.interfaces import IGate, IOperatorGate
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Overstepped, require_plain_refusal
+from agtphost.handlers.given_values import copy_given
 from agtphost.vocabulary.reasons import Reason
 
 PREFIX = "operator: "
