@@ -16,6 +16,7 @@ from agtphost.contract.semantic import Impact
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, require_plain_refusal
 from agtphost.handlers.function import RegisteredFunction
+from agtphost.handlers.given_values import copy_given
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 from agtphost.upstream.offered_tools import OfferedTool
 from agtphost.upstream.supervision import UpstreamState
@@ -101,7 +102,7 @@ class OperatorAdapter:
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
         """Find what an EXECUTE names; see :class:`agtphost.iagtp.IPayloadAdapter`."""
         try:
-            found = self._adapter.resolve(action, payload, server)
+            found = self._adapter.resolve(action, copy_given({"payload": payload})["payload"], server)
         except Refusal as refusal:
             require_plain_refusal(refusal)
             raise

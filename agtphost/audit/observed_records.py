@@ -44,7 +44,7 @@ class ObservedRecord(NamedTuple):
     """The caller's label; empty where it names no agent that is known here."""
 
     members: Mapping[str, Any] = _NOTHING
-    """What was signed, but for what :attr:`jws` alone has where these are empty. Not to be changed: others read it."""
+    """What was signed, but for what :attr:`jws` alone has where these are empty. An operator's observer gets a copy."""
 
     label: str = ""
     """What was called, by a name that no caller chose; empty where nothing was found."""

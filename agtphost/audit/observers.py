@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 
 from agtphost.audit.interfaces import IRecordObserver
 from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
+from agtphost.handlers.given_values import copy_given
 
 MOST_WAITING = 1000
 """Records that wait for one observer; if more come, the oldest are dropped."""
@@ -56,7 +57,8 @@ class _ObserverQueue:
             self._missed = 0
 
         def begin() -> Any:
-            answer: Any = self._observer.saw(record)
+            # The host's own lists and metrics read the members of the same record.
+            answer: Any = self._observer.saw(record._replace(members=copy_given(record.members)))
             return ensureDeferred(answer) if hasattr(answer, "send") else answer
 
         self._notifying = telling = maybeDeferred(begin)

@@ -19,6 +19,7 @@ from zope.interface import Attribute
 from agtphost.contract.binding import IBindingHandler
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.handlers.given_values import copy_given
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.peer import Peer, state_owner, trial_owner
 
@@ -65,10 +66,10 @@ class BuiltInContext(EndpointContext):
     def narrow(self) -> EndpointContext:
         """Return the context of the same call for the operator's code, for a built-in that calls such code."""
         return EndpointContext(
-            input=self.input,
+            input=copy_given(self.input),
             method=self.method,
             path=self.path,
-            path_parameters=self.path_parameters,
+            path_parameters=copy_given(self.path_parameters),
             caller=self.caller,
             assurance=self.assurance,
             acting_principal=self.acting_principal,
@@ -78,7 +79,7 @@ class BuiltInContext(EndpointContext):
             task_id=self.task_id,
             request_id=self.request_id,
             idempotency_key=self.idempotency_key,
-            forwarded=self.forwarded,
+            forwarded=copy_given(self.forwarded),
             deadline=self.deadline,
             emit=self.emit,
             invoke=self.invoke,

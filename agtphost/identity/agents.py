@@ -14,6 +14,7 @@ from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.trust import TrustPosture, contradiction, resolve_posture
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.display_names import tell_apart
+from agtphost.vocabulary.read_only import read_only
 
 if TYPE_CHECKING:
     from agtphost.identity.packages import Package
@@ -54,7 +55,12 @@ class Agent:
 
     owner_id: str | None
     document: Mapping[str, Any]
-    """The Identity Document in the core shape, with the resolved posture: what is served."""
+    """
+    The Identity Document in the core shape, with the resolved posture: what is served.
+
+    Handlers and gates of operators get the agent, and rights, delegation and consent are read from its documents for
+    every call: they are read-only.
+    """
 
     document_octets: bytes
     """The Identity Document as received."""
@@ -187,10 +193,10 @@ def agent_from(
         governance_zone=zone if isinstance(zone, str) else None,
         role=documents.role_of(document),
         file=file,
-        received=received,
+        received=read_only(received),
         package=read.package,
         certificate=certificate,
-        issue=issue,
+        issue=None if issue is None else read_only(issue),
         notes=(*notes, *documents.remarks_on(document), *posture.notes),
     )
 
@@ -215,13 +221,16 @@ def _add_known_members(
     genesis: Genesis | None,
     certificate: AgentCertificate | None,
     posture: TrustPosture,
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """Return the document with the other known members: posture, members of the Genesis, the certificate."""
     known: dict[str, Any] = {} if genesis is None else {name: genesis.members.get(name) for name in LIFTED}
     if certificate is not None:
         known["cert_fingerprint"] = certificate.fingerprint
     members = {name: value for name, value in known.items() if value is not None and received.get(name) is None}
-    return documents.build_served_copy(received, members={**members, **posture.fields()})
+    served: Mapping[str, Any] = read_only(
+        documents.build_served_copy(received, members={**members, **posture.fields()})
+    )
+    return served
 
 
 def reconsider(agent: Agent, *, issuer_known: bool) -> bool:

@@ -28,6 +28,7 @@ from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.vocabulary import jsontext, scopes
 from agtphost.vocabulary.foreign_errors import explain
 from agtphost.vocabulary.identifiers import is_agent_id, is_owner_id
+from agtphost.vocabulary.read_only import read_only
 
 MAX_OCTETS = 65_536
 """A Genesis is about one kilobyte; a logged one a few more."""
@@ -150,7 +151,7 @@ class Genesis:
         owner_id = members.get("owner_id") or (owner if is_owner_id(owner) else None)
         return cls(
             octets=octets,
-            members=members,
+            members=read_only(members),
             agent_id=agent_id,
             owner=owner,
             owner_id=owner_id,
