@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dis
 import inspect
 import os
 import typing
@@ -126,9 +127,15 @@ def _asyncio_in(function: Any, seen: frozenset[Any] = frozenset()) -> str | None
     :param seen: functions that were looked into.
     """
     function = getattr(function, "__func__", function)
-    names = dict.fromkeys(name for code in _codes(function.__code__) for name in code.co_names)
+    codes = [*_codes(function.__code__)]
+    names = dict.fromkeys(name for code in codes for name in code.co_names)
     if not _BETWEEN.isdisjoint(names):
         return None
+    if "deferToThread" not in names:  # A thread may run a loop of its own.
+        imported = (each for code in codes if code.co_flags & inspect.CO_COROUTINE for each in _imported_by(code))
+        for package in imported:
+            if package in _ON_LOOP:
+                return package
     helpers: list[Any] = []
     for name in names:
         value = function.__globals__.get(name)
@@ -161,7 +168,12 @@ def _is_authors(file: str | None) -> bool:
 def advice_on(error: BaseException) -> str:
     """Return what to write where a function failed because it ran without the event loop that it needs, or in one."""
     said = f"{type(error).__name__}: {error}"
-    if "no running event loop" in said or "NoEventLoopError" in said or "AsyncLibraryNotFoundError" in said:
+    if (
+        "await wasn't used with future" in said
+        or "no running event loop" in said
+        or "NoEventLoopError" in said
+        or "AsyncLibraryNotFoundError" in said
+    ):
         return ": it uses asyncio; write asyncio = true below [handler]"
     if "Task got bad yield: <Deferred" in said:
         return (
@@ -169,6 +181,12 @@ def advice_on(error: BaseException) -> str:
             "or leave out asyncio = true"
         )
     return ""
+
+
+def _imported_by(code: CodeType) -> set[str]:
+    """Return the packages that a function imports when it runs."""
+    instructions = dis.get_instructions(code)
+    return {str(each.argval).partition(".")[0] for each in instructions if each.opname == "IMPORT_NAME"}
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 import typing_extensions
 from pydantic import BaseModel
-from twisted.internet.defer import Deferred, inlineCallbacks, succeed
+from twisted.internet.defer import Deferred, ensureDeferred, inlineCallbacks, succeed
 
 from agtphost import EndpointContext, EndpointError, EndpointResponse, endpoint
 from agtphost.errors import ConfigurationError
@@ -296,9 +296,22 @@ async def _without_loop() -> None:
     asyncio.get_running_loop()
 
 
+async def _of_a_future() -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        await ensureDeferred(_waits(loop))
+    finally:
+        loop.close()
+
+
+async def _waits(loop: asyncio.AbstractEventLoop) -> None:
+    await loop.create_future()
+
+
 @pytest.mark.parametrize(
     ("run", "advice"),
     [
+        (lambda: _of_a_future().send(None), "write asyncio = true below [handler]"),
         (lambda: _without_loop().send(None), "write asyncio = true below [handler]"),
         (lambda: asyncio.run(_of_a_deferred()), "leave out asyncio = true"),
         (lambda: [][1], ""),

@@ -21,7 +21,8 @@ from agtphost.contract.handler_hints import HintsError
 from agtphost.errors import ConfigurationError, Refusal
 from agtphost.handlers.asyncio_loop import AsyncioFunction, AsyncioLoop
 from agtphost.handlers.endpoint import SIGNATURE, hints_of
-from agtphost.handlers.function_check import advice_on
+from agtphost.handlers.function import UnresolvableFunction
+from agtphost.handlers.function_check import advice_on, require_suitable
 from agtphost.testing.host import MemoryHost
 
 
@@ -221,6 +222,41 @@ def test_what_could_answer_nothing_is_refused_with_its_cure(name: str, handler: 
     with pytest.raises(ConfigurationError) as wrong:
         MemoryHost(endpoints=[{**declared(name, **handler), **(SCHEMAS if name == "streams" else {})}]).core
     assert cure in str(wrong.value), str(wrong.value)
+
+
+INSIDE = """
+from twisted.internet.threads import deferToThread
+
+async def whole(ctx):
+    import asyncio
+    await asyncio.sleep(0)
+
+async def one(ctx):
+    from asyncio import sleep
+    await sleep(0)
+
+async def helped(ctx):
+    await one(ctx)
+
+async def in_a_thread(ctx):
+    def work():
+        import asyncio
+        asyncio.run(asyncio.sleep(0))
+    await deferToThread(work)
+"""
+
+
+def test_an_import_inside_a_function_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a start; a loop that a thread runs for itself needs none of the host's."""
+    (tmp_path / "importing_inside.py").write_text(INSIDE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("importing_inside")
+    for name in ("whole", "one", "helped"):
+        with pytest.raises(UnresolvableFunction, match="uses asyncio") as wrong:
+            require_suitable(getattr(module, name), blocking=False, on_loop=False)
+        assert wrong.value.hint == "write asyncio = true below [handler]"
+        require_suitable(getattr(module, name), blocking=False, on_loop=True)
+    require_suitable(module.in_a_thread, blocking=False, on_loop=False)
 
 
 def test_the_page_s_sample_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
