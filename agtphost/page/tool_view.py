@@ -56,7 +56,7 @@ async def draw(visit: PageVisit) -> PageView:
         await _callers(visit, tool, agents),
         _definition(visit, entry, definition, both),
     ]
-    if visit.may("try") and protocol == MCP and entry.get("state") == "on":
+    if visit.may("try") and entry.get("state") == "on":
         body.append(_trial(visit, entry, tool, both, agents))
     return PageView(title=f"Tool {tool}", body=body)
 
@@ -184,6 +184,12 @@ def _side(both: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _trial(visit: PageVisit, entry: Mapping[str, Any], tool: str, both: Mapping[str, Any], agents: PageReply) -> Tag:
+    if str(entry.get("protocol", "")).lower() != MCP:
+        said = (
+            "Only tools of MCP servers can be tried here, because others are given the calling agent itself and would "
+            "take the trial for its own call. Call it as an agent, as DISCOVER /tools says."
+        )
+        return elements.section("Try it", tags.p(said))
     if entry.get("approval"):
         said = "A person approves each call of this tool, so it cannot be tried with the rights of an agent."
         return elements.section("Try it", tags.p(said))
