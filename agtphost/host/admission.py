@@ -136,7 +136,9 @@ def build_admission(
     # Decisions ask these same gates, so they cannot differ from calls (design decision 14).
     ruling, decider = RuleSource(config), Decider(order, services.latest)
     asked = (decider.decide, loaded.directory, services.authorization, ruling)
-    services.registry.add_targets({"decision": Decisions(*asked, find_tool=upstreams.find_tool)})
+    services.registry.add_targets(
+        {"decision": Decisions(*asked, find_tool=upstreams.find_tool, find_action=upstreams.find_action)}
+    )
     sealer = _sealer(services, catalog.warnings, ruling)
     services.registry.add_targets(
         {"running": Running(services.lasting.running.list, services.authorization, services.latest).read}

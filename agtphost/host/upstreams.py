@@ -91,6 +91,16 @@ class Upstreams:
                 return found
         return ToolAddress(path="/", call=replace(tool_call(upstream, tool), constants={"tool": name}))
 
+    def find_action(self, action: str, payload_type: str) -> ToolAddress | None:
+        """
+        Return where a plugin's tool is called by its action, which a record names; None where no tool is listed so.
+        """
+        for adapter in self.plugins:
+            for tool in adapter.tools():
+                if tool.call is not None and (tool.call.action, tool.call.payload_type) == (action, payload_type):
+                    return ToolAddress(path=tool.path, call=tool.call)
+        return None
+
     @property
     def services(self) -> tuple[Any, ...]:
         """Return the services of all upstreams, MCP servers first."""

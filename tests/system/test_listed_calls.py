@@ -16,11 +16,13 @@ from jsonschema import Draft202012Validator
 from mcp import Client as McpClient
 from mcp.client.streamable_http import streamable_http_client
 
+from agtphost.audit.observed_records import members_of
 from agtphost.client.mcp import governed_session
 from agtphost.client.mcp.names import shown_name
 from agtphost.client.mcp.tool_search import ToolSearch
 from agtphost.client.sync import Client
 from agtphost.client.tools import execute_listed
+from agtphost.vocabulary.replay import build_decision_query
 from agtphost.vocabulary.tool_paths import tool_path
 from tests.adapters.a2a.test_sdk import SCRIPT
 from tests.adapters.peers import python
@@ -274,6 +276,17 @@ def test_what_discover_lists_is_called_as_listed(host: Host) -> None:
             succeeds(client, host, f"search {name}", entry["path"], execute_listed(entry, TITLES))
 
 
+def test_what_a_record_of_a_tool_says_of_today(host: Host) -> None:
+    """`agtp explain` asks the gates of today for each tool of a plugin, wherever its payload has the arguments."""
+    with asking(host) as client:
+        for name in CALLABLE:
+            entry = tools(client, host.uri)[f"{name}.sort"]
+            called = client.call(host.uri, "EXECUTE", entry["path"], execute_listed(entry, TITLES))
+            found = client.call(host.uri, "INSPECT", "/", {"target": "audit", "audit_id": called.audit_id}).result
+            question = {"target": "decision", **(build_decision_query(members_of(found["jws"])) or {})}
+            assert client.call(host.uri, "INSPECT", "/", question).result["allowed"] is True
+
+
 def test_what_is_not_callable_is_not_listed_and_the_log_says_why(host: Host) -> None:
     """Once for each, however often lists are asked for; the log says what to write."""
     with asking(host) as client:
@@ -437,9 +450,8 @@ def test_check_access_offers_what_is_listed(host: Host, page: list[int]) -> None
     browser = Site(host, page[0]).browser()
     with asking(host) as client:
         listed = tools(client, host.uri)
-    form = browser.get("/can").text
-    offered = {html.unescape(each) for each in re.findall(r'<option[^>]* value="tool ([^"]+)"', form)}
-    assert offered == {*listed} >= {*ARGUMENTS}
+    found = re.findall(r'<option[^>]* value="tool ([^"]+)"', browser.get("/can").text)
+    assert {html.unescape(each) for each in found} == {*listed} >= {*ARGUMENTS}
     for name in ("whole.sort", "helper.a2a.card.get", "files.list_files"):
         asked = browser.get(f"/can?{urlencode({'agent': 'demo', 'what': f'tool {name}'})}")
         assert asked.status == 200 and "Answer yes" in " ".join(asked.page.said), (name, asked.page.said)
@@ -447,6 +459,7 @@ def test_check_access_offers_what_is_listed(host: Host, page: list[int]) -> None
         shown = browser.get(f"/tools/{path}")
         assert shown.status == 200 and "Who may call it" in shown.page.said, (path, shown.text[:500])
         assert re.search("demo.* yes", " ".join(shown.page.said)), (path, shown.page.said)
+        assert ("Only tools of MCP servers can be tried" in shown.text) is not path.startswith("mcp."), path
 
 
 def test_agtp_can_answers_as_a_call_of_the_listed_tool_does(host: Host) -> None:
@@ -470,8 +483,7 @@ def decision(host: Host, *words: str) -> dict[str, Any]:
     """What ``agtp can demo`` says of a call that is refused."""
     done = host.agtp("can", "demo", *words, "--json")
     assert done.returncode == 1, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return dict(json.loads(done.stdout))
 
 
 def test_a_plugins_tool_is_granted_by_its_action(host: Host) -> None:

@@ -29,6 +29,7 @@ class Decisions:
     :param authorization: tells who oversees an agent: its registrar, operators, agents with ``inspect:all``.
     :param ruling: finds the rule that decides, for overseers; None: it is not shown.
     :param find_tool: returns where a tool is called that lists call by this name.
+    :param find_action: returns where a plugin's tool is called that has this action and this payload type.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class Decisions:
         ruling: RuleSource | None = None,
         *,
         find_tool: Callable[[str], ToolAddress],
+        find_action: Callable[[str, str], ToolAddress | None],
     ) -> None:
         self._find_tool = find_tool
+        self._find_action = find_action
         self._ruling = ruling
         self._decide = decide
         self._directory = directory
@@ -48,7 +51,7 @@ class Decisions:
 
     async def __call__(self, context: BuiltInContext) -> Mapping[str, Any]:
         """Return the decision as a document."""
-        given = self._read_tool(context.input)
+        given = self._read_action(self._read_tool(context.input))
         agent_id = None if given.get("agent_id") in (None, "") else parameters.agent_id(given)
         self._authorize(context, agent_id)
         sought = given.get("input")
@@ -91,6 +94,19 @@ class Decisions:
         found = self._find_tool(name)
         called = {"method": "EXECUTE", "input": found.call.parameters(arguments or {}), "partial": arguments is None}
         return {**given, **called, "path": found.path if given.get("path") in (None, "/") else given["path"]}
+
+    def _read_action(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """
+        Return the question with the payload of a plugin's tool, of which a record names the action alone.
+
+        An adapter may need members of the payload to find its tool, such as an operation.
+        """
+        sought = given.get("input")
+        if given.get("partial") is not True or not isinstance(sought, dict) or "payload" in sought:
+            return given
+        action, kind = sought.get("action"), sought.get("payload_type")
+        found = self._find_action(action, kind) if isinstance(action, str) and isinstance(kind, str) else None
+        return given if found is None else {**given, "input": found.call.parameters({})}
 
     @staticmethod
     def _add_rules(ruling: RuleSource, decision: Decision, told: dict[str, Any], reason: str | None) -> None:
