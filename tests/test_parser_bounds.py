@@ -332,12 +332,12 @@ READERS: dict[str, str] = {
     "config/cures",
     "tomli": "vocabulary/tomlparser",
     "zipfile": "identity/packages identity/issuance",
-    "marshal": "audit/record_text dispatch/given_values",
+    "marshal": "audit/record_text vocabulary/given_values",
 }
 """
 Who imports what can parse. Of ``yaml``: the decoder of the table, two that only write, and the reader of an
 operator's own OpenAPI file; ``tomllib`` and ``tomli`` read the operator's files, and ``tomllib`` lists that ship with
-this package; ``identity/issuance`` writes packages; ``audit/record_text`` only writes, and ``dispatch/given_values``
+this package; ``identity/issuance`` writes packages; ``audit/record_text`` only writes, and ``vocabulary/given_values``
 reads what it has just written.
 """
 
@@ -361,7 +361,7 @@ LOADS = {
     "host/plugin_settings",  # settings of the operator's file that it wrote itself, in the same line
     "host/publication_history",  # the host's own state
     "cluster/shared_numbers",  # the same, as the store has it
-    "dispatch/given_values",  # what it has just written itself, of a call that is in the table
+    "vocabulary/given_values",  # what it has just written itself, of a call that is in the table
     "identity/cose",  # in the table
     "identity/key_history",  # the host's own state
     "vocabulary/jsonc",  # configuration of a person's own MCP clients, read by commands

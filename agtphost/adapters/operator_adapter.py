@@ -16,11 +16,11 @@ from agtphost.contract.semantic import Impact
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, require_plain_refusal
 from agtphost.handlers.function import RegisteredFunction
-from agtphost.handlers.given_values import copy_given
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 from agtphost.upstream.offered_tools import OfferedTool
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.display_names import UNLISTED
+from agtphost.vocabulary.given_values import copy_given
 from agtphost.vocabulary.status import Status
 
 log = Logger()

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 
 from agtphost.audit.interfaces import IRecordObserver
 from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
-from agtphost.handlers.given_values import copy_given
+from agtphost.vocabulary.given_values import copy_given
 
 MOST_WAITING = 1000
 """Records that wait for one observer; if more come, the oldest are dropped."""

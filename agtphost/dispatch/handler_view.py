@@ -8,7 +8,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Dispatches, Interim, Invocation
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.handlers.context import EndpointContext
-from agtphost.handlers.given_values import copy_given
+from agtphost.vocabulary.given_values import copy_given
 
 
 def shown_to_handler(by: Dispatches, exchange: Exchange, interim: Interim | None) -> tuple[Exchange, Invocation]:

@@ -3,7 +3,7 @@ What answers an endpoint.
 
 - :mod:`.context`: what an operator's handler receives, returns and raises; :mod:`.interface`: its interface
 - :mod:`.built_in`: what the host's own methods receive and return, and where the line is drawn
-- :mod:`.parameters`: reading a method's parameters; :mod:`.given_values`: copies of what a call brought
+- :mod:`.parameters`: reading a method's parameters
 - :mod:`.operators`: who runs the host, and what each role may do
 - :mod:`.authorization`: who acts for the people: operators, registrars, overseers; :mod:`.addresses`: people and groups
 - :mod:`.deciders`: who decided something, and when, for the refusal of a later decision

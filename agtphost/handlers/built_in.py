@@ -19,9 +19,9 @@ from zope.interface import Attribute
 from agtphost.contract.binding import IBindingHandler
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.handlers.given_values import copy_given
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.peer import Peer, state_owner, trial_owner
+from agtphost.vocabulary.given_values import copy_given
 
 if TYPE_CHECKING:
     from agtphost.audit.drafts import Change, StreamEvent

@@ -42,6 +42,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.quantities`: durations and sizes as text for people
 - :mod:`.quic_codes`: the error codes of AGTP over QUIC, and the alerts of TLS that end a handshake
 - :mod:`.read_only`: objects and arrays that cannot be changed: what the host shares with code of operators
+- :mod:`.given_values`: copies of what a call brought, for code that is not the host's
 - :mod:`.reasons`: every reason that the host refuses for: token, status, meaning, remedy, source
 - :mod:`.replay`: what a record says was asked, as a question that the gates can be asked today
 - :mod:`.sorted_blocks`: many things in the order of their keys, as they were at one moment

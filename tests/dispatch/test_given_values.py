@@ -15,9 +15,9 @@ from agtphost.contract.schemas import compile_schema
 from agtphost.dispatch.failed_calls import KIND
 from agtphost.dispatch.gates.plugin import OperatorGate, place_gates
 from agtphost.handlers.context import EndpointContext, EndpointError
-from agtphost.handlers.given_values import copy_given
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.plugin import CallView
+from agtphost.vocabulary.given_values import copy_given
 from tests.dispatch.hosts import DispatchHost, Recorder, certificate, document, payload
 from tests.dispatch.test_gate_cache import Connected
 from tests.dispatch.test_plugin_gate import Plugin

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from agtphost.host.observers import Observers
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 from zope.interface import implementer
@@ -20,7 +21,6 @@ from agtphost.dispatch.gates.plugin import OperatorGate, place_gates
 from agtphost.handlers.built_in import BuiltInContext, ask_handler
 from agtphost.handlers.context import EndpointContext
 from agtphost.handlers.function import RegisteredFunction
-from agtphost.host.observers import Observers
 from agtphost.iagtp import IRecordObserver
 from agtphost.identity.agents import Agent, reconsider
 from agtphost.identity.peer import Assurance

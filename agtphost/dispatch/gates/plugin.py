@@ -17,7 +17,7 @@ from agtphost.dispatch.handler_wait import limit_time
 from agtphost.dispatch.interfaces import IGate, IOperatorGate
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Overstepped, require_plain_refusal
-from agtphost.handlers.given_values import copy_given
+from agtphost.vocabulary.given_values import copy_given
 from agtphost.vocabulary.reasons import Reason
 
 PREFIX = "operator: "
