@@ -18,7 +18,7 @@ NOTICED = {
     ),
     "stale": ("stricter by agtp: ECHO gone", "stricter by gateway: ECHO narrow", "stricter by front: RESERVE desk"),
     "unrevoked": ("certified by agtp: ECHO desk", "certified by gateway: ECHO desk", "certified by front: list_files"),
-    "trusting": ("token by gateway with a token: ECHO desk", "token by gateway with a token: list_files"),
+    "trusting": ("token by gateway with a token: ECHO desk", "token by front with a token: list_files"),
     "approving": ("a call that a person approves is not held",),
     "lasting": ("expiring by agtp", "expiring by front", "an ended approval by agtp", "an ended approval by front"),
 }

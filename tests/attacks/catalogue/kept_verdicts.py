@@ -189,12 +189,22 @@ class _Gateway(_Http):
 class _Front(_Http):
     def __init__(self, connection: http.client.HTTPSConnection, token: str) -> None:
         super().__init__(connection, token)
+        refused = self._begin()
+        assert not refused, refused
+
+    def _begin(self) -> str:
+        self._fields.pop("Mcp-Session-Id", None)
         about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
         status, body = self.ask("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about})
-        assert status == 200, (status, body)
         self._fields["MCP-Protocol-Version"] = "2025-11-25"
+        return "" if status == 200 else f"{status} {body}"
 
     def call(self, call: Call) -> str:
+        """Call, in another session where the front has ended this one: that alone refuses no client."""
+        refused = self._call(call)
+        return (self._begin() or self._call(call)) if refused.startswith("404") else refused
+
+    def _call(self, call: Call) -> str:
         method, name = call
         tool = f"{method.lower()}_{name}" if method else f"files__{name}"
         params = {"name": tool, "arguments": {"text": "front"} if method else {}}
