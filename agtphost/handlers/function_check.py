@@ -131,7 +131,7 @@ def _asyncio_in(function: Any, seen: frozenset[Any] = frozenset()) -> str | None
     names = dict.fromkeys(name for code in codes for name in code.co_names)
     if not _BETWEEN.isdisjoint(names):
         return None
-    if "deferToThread" not in names:  # A thread may run a loop of its own.
+    if "deferToThread" not in names:  # The function of a thread may start a loop there.
         imported = (each for code in codes if code.co_flags & inspect.CO_COROUTINE for each in _imported_by(code))
         for package in imported:
             if package in _ON_LOOP:
