@@ -18,6 +18,8 @@ _LINEAR = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
 
 TRIES = 24
 DEPTH = 8
+MOST = 10_000
+"""Items of one input, and characters of one text, at most; a target may require any number."""
 
 _FORMATS = {
     "date": "2031-05-04",
@@ -71,6 +73,7 @@ class Samples:
             dict(schema), validate_formats=False, pattern_options=_LINEAR, offline=True
         )
         self._dice = random.Random(4480)
+        self._left = MOST
 
     @property
     def properties(self) -> Mapping[str, Any]:
@@ -85,6 +88,7 @@ class Samples:
     def valid(self) -> Value | None:
         """Return an input that the schema admits, or None if none could be made."""
         for attempt in range(TRIES):
+            self._left = MOST
             made = self._object(self._schema, every=attempt % 2 == 1)
             if self.admits(made):
                 return made
@@ -135,7 +139,8 @@ class Samples:
             return self._object(rule, every=every, depth=depth)
         if kind == "array":
             items = rule.get("items", {})
-            count = int(rule.get("minItems", 1))
+            count = min(int(rule.get("minItems", 1)), self._left)
+            self._left -= count
             return [self._value(items, every=every, depth=depth + 1) for _ in range(count)] if depth < DEPTH else []
         makers: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "integer": _integer,
@@ -145,7 +150,7 @@ class Samples:
         return makers[kind](rule) if kind in makers else kind == "boolean" or None
 
     def _text(self, rule: Mapping[str, Any]) -> str:
-        least = int(rule.get("minLength", 1))
+        least = min(int(rule.get("minLength", 1)), MOST)
         most = int(rule.get("maxLength", max(least, 64)))
         if "pattern" in rule:
             try:
@@ -187,7 +192,7 @@ def _wrong(rule: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     if kind == "string":
         if isinstance(rule.get("maxLength"), int) and rule["maxLength"] <= 100_000:
             yield "bound", "x" * (rule["maxLength"] + 1)
-        if isinstance(rule.get("minLength"), int) and rule["minLength"] > 0:
+        if isinstance(rule.get("minLength"), int) and 0 < rule["minLength"] <= MOST:
             yield "bound", "x" * (rule["minLength"] - 1)
         if "pattern" in rule:
             yield "pattern", "\u2603 \u2603"
