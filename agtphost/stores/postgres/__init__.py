@@ -16,7 +16,7 @@ A store in a PostgreSQL database, for several machines.
   it was given up
 - :mod:`.processes`: the hosts that run on it
 - :mod:`.reading`: the reading side (:class:`~agtphost.iagtp.IRecordReader`); :mod:`.rows`: rows as they are stored
-- :mod:`.copying`: all rows, read at one moment or written at once
+- :mod:`.copying`: all rows, read at one moment or written in one transaction
 - :mod:`.dry_run_store`: a store as a host would find it; nothing is written
 
 Every module but :mod:`.location` imports psycopg, which the extra ``postgres`` brings. Nothing here relies on the state

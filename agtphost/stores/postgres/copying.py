@@ -1,4 +1,4 @@
-"""All rows of a PostgreSQL store, read at one moment or written at once: :mod:`agtphost.stores.copying`."""
+"""All rows of a PostgreSQL store, read at one moment or written in one transaction: :mod:`agtphost.stores.copying`."""
 
 from __future__ import annotations
 
