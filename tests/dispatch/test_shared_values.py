@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from agtphost.host.observers import Observers
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
 from agtphost.adapters.operator_adapter import OperatorAdapter
 from agtphost.audit.observed_records import ObservedRecord
+from agtphost.audit.observers import Observers
 from agtphost.contract.binding import Resolution
 from agtphost.dispatch.gates.plugin import OperatorGate, place_gates
 from agtphost.handlers.built_in import BuiltInContext, ask_handler
