@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from agtphost import __version__
 from agtphost.client.cache_files import cache_folder, read_cached, write_cached
-from agtphost.vocabulary.database_url import is_postgresql
 
 if TYPE_CHECKING:
     from agtphost.config import Config
@@ -55,6 +54,9 @@ class LocalHost:
     @classmethod
     def of(cls, config: Config) -> Self:
         """Return the host of a configuration."""
+        # Here the configuration has imported it; commands that recall the host do without.
+        from agtphost.vocabulary.database_url import is_postgresql
+
         return cls(
             address=config.listen.address,
             port=config.listen.port,

@@ -16,6 +16,7 @@ from twisted.logger import formatEvent, globalLogPublisher
 
 from agtphost.config.policies import Policies
 from agtphost.contract.policy import MethodPolicy
+from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.catalog_files import load_catalog
 from tests.memory import body_of
@@ -333,7 +334,9 @@ def test_a_step_whose_verb_is_gone_fails_with_structure() -> None:
     item = table.ledger.held.get("contract", synthesis_id)
     assert item is not None
     gone = {**item.value["recipe"], "step": [{"method": "ABOLISH", "path": "/desk"}]}
-    object.__setattr__(item, "kept", {**item.value, "recipe": gone})
+    value = json.dumps({**item.value, "recipe": gone}).encode()
+    row = ItemRow(item.kind, item.key, bytes.fromhex(item.owner), item.version + 1, item.expires_at, value)
+    table.ledger.held.apply([row])
     later = NegotiatingHost(CONFIRM, ledger=table.ledger, clock=table.clock)
     answer = later.under(synthesis_id)
     assert (answer.status, body_of(answer)["reason"]) == (464, "synthesis-error")

@@ -10,12 +10,12 @@ from agtphost.audit.filters.query_text import TEXT
 from agtphost.vocabulary.reasons import Reason
 
 
-def find_slips(terms: Iterable[tuple[str, str]], operators: Collection[str] = ()) -> Iterator[str]:
+def find_slips(terms: Iterable[tuple[str, str]], named: Collection[str] = ()) -> Iterator[str]:
     """
     Yield what may be wrong with a filter, as phrases.
 
     :param terms: its fields and values.
-    :param operators: names of operators that the configuration lists; records also name those who left.
+    :param named: names of operators that the configuration lists; records also name those who left.
     """
     for field, value in terms:
         if field == "tool":
@@ -27,7 +27,7 @@ def find_slips(terms: Iterable[tuple[str, str]], operators: Collection[str] = ()
             if value not in known and (close := difflib.get_close_matches(value, known, 1, 0.8)):
                 yield f"did you mean the reason {close[0]}?"
         elif field == "operator":
-            if value not in operators and (close := difflib.get_close_matches(value, operators, 1)):
+            if value not in named and (close := difflib.get_close_matches(value, named, 1)):
                 yield f"did you mean the operator {close[0]}?"
         elif field == TEXT:
             name, equals, meant = value.partition("=")

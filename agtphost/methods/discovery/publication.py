@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -33,7 +34,8 @@ def _readable(document: Mapping[str, Any]) -> bytes:
 
 
 def _yaml(document: Mapping[str, Any]) -> bytes:
-    text: str = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
+    # What an agent shares with an operator's code is of types that YAML does not know; copies are plain.
+    text: str = yaml.safe_dump(copy.deepcopy(dict(document)), sort_keys=False, allow_unicode=True)
     return text.encode()
 
 
