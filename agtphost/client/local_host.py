@@ -37,6 +37,9 @@ class LocalHost:
     """``[listen] address``."""
 
     port: int
+    quic_port: int
+    """``[quic] port``: 0 where it is that of TLS."""
+
     endpoint: str | None
     state_dir: Path
     client_ca: Path
@@ -60,6 +63,7 @@ class LocalHost:
         return cls(
             address=config.listen.address,
             port=config.listen.port,
+            quic_port=config.quic.port,
             endpoint=config.listen.endpoint,
             state_dir=config.host.state_dir,
             client_ca=config.tls.client_ca,
@@ -139,9 +143,12 @@ def _file_name(path: Path, environ: Mapping[str, str], text: bytes) -> str:
 
 def _host_of(found: Any) -> LocalHost:
     """Return a kept host. :raises KeyError: a member is absent. :raises TypeError: one has another type."""
-    port, endpoint, shares_store = found["port"], found["endpoint"], found["shares_store"]
-    if not isinstance(port, int) or not isinstance(endpoint, str | None) or not isinstance(shares_store, bool):
+    port, quic_port = found["port"], found["quic_port"]
+    endpoint, shares_store = found["endpoint"], found["shares_store"]
+    if type(port) is not int or type(quic_port) is not int:
         raise TypeError
-    paths = {each.name: Path(found[each.name]) for each in fields(LocalHost) if each.type == "Path"}
-    address = str(found["address"])
-    return LocalHost(address=address, port=port, endpoint=endpoint, shares_store=shares_store, **paths)
+    if not isinstance(endpoint, str | None) or not isinstance(shares_store, bool):
+        raise TypeError
+    about: dict[str, Any] = {each.name: Path(found[each.name]) for each in fields(LocalHost) if each.type == "Path"}
+    about |= {"port": port, "quic_port": quic_port, "endpoint": endpoint, "shares_store": shares_store}
+    return LocalHost(address=str(found["address"]), **about)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from agtphost.client.errors import InvalidCall
 from agtphost.client.local_host import LocalHost, recall, remember
@@ -67,6 +67,15 @@ class Target:
 
     quic: bool | Literal["auto"] = False
     """Whether calls go over QUIC instead of TLS, as :class:`~agtphost.client.caller.ClientOptions` has it."""
+
+    quic_port: int = 0
+    """The UDP port that the host's file names for QUIC, where the file gave :attr:`uri` too; 0: that of the URI."""
+
+    def over(self, quic: bool | Literal["auto"]) -> Self:
+        """Return the target for calls over this carrier: QUIC alone needs its own port, which ``auto`` learns."""
+        if quic is not True or not self.quic_port:
+            return replace(self, quic=quic)
+        return replace(self, quic=quic, uri=f"{self.uri.rpartition(':')[0]}:{self.quic_port}")
 
     def client_options(self, **more: Unpack[ClientOptions]) -> ClientOptions:
         """Return the options for a client of any kind."""
@@ -128,7 +137,7 @@ def find_for_client(
         agent_id=options.get("agent_id"),
         anonymous=anonymous,
     )
-    target = find(where, as_, credentials, uri)
+    target = find(where, as_, credentials, uri).over(options.get("quic", False))
     if signing_key is not None:
         key = _load_pinned(Path(signing_key))
         target = replace(target, keys={key.kid: key}, pinned=True)
@@ -236,6 +245,7 @@ def of_local(
     authority = credentials.authority or present(host.client_ca, "The host's authority", "Start the host once.")
     return Target(
         uri=uri or address_of(host),
+        quic_port=0 if uri else host.quic_port,
         cacert=authority,
         cert=cert,
         key=key,
@@ -307,7 +317,7 @@ def is_of(uri: str, path: Path) -> bool:
         configured = parse(address_of(host))
     except (InvalidCall, UriError):
         return False
-    if (named.port or DEFAULT_PORT) != (configured.port or DEFAULT_PORT):
+    if (named.port or DEFAULT_PORT) not in (configured.port or DEFAULT_PORT, host.quic_port):
         return False
     return named.host in (configured.host, *_LOOPBACK) and configured.host in _LOOPBACK
 

@@ -46,6 +46,20 @@ def test_a_port_of_its_own_is_named_and_found(host: Host, port: int, tmp_path: P
     assert f"at UDP port {port}\n" in shown.stdout
 
 
+def test_the_port_of_quic_comes_with_the_address_from_the_file(host: Host, port: int) -> None:
+    """Where no URI is written, ``--quic`` needs no port either: commands, the conformance runner and clients."""
+    words = ("ECHO", "/text", "text=one", "--quic")
+    for called in (agtp("call", "-", *words, cwd=host.config.parent), host.agtp("call", "-", *words)):
+        assert called.returncode == 0, called.stderr
+    written = f"agtp://127.0.0.1:{port}"  # The file that lies here is the host's by this port too.
+    assert agtp("call", written, *words, cwd=host.config.parent).returncode == 0
+    tried = host.agtp("conformance", "--quic", "--only", "quic.*")
+    assert tried.returncode == 0, tried.stdout + tried.stderr
+    with sync.Client.of(host.config, quic=True) as client:
+        assert client.uri == written
+        assert client.call("ECHO", "/text", {"text": "one"}).verified
+
+
 def test_a_port_of_its_own_is_part_of_the_uri(host: Host, port: int) -> None:
     """``--quic`` takes the port that it is given; at that of TLS nothing answers by UDP, which the error explains."""
     words = ("ECHO", "/text", "text=one", "--quic", "--config", str(host.config))
