@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,9 @@ from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
 
 if TYPE_CHECKING:
     from agtphost.config import Config
+
+MOST_NAMED = 10
+"""Names of agents that a message lists."""
 
 
 def agent_id_of(where: Connection, agent: str) -> str:
@@ -56,8 +59,19 @@ def agent_id_of(where: Connection, agent: str) -> str:
             return running
         load_usable_config(path, *AGENT_FILES, remedy="Or give the Agent-ID: 64 hexadecimal digits.")
     names = [] if config is None else [one.name for one in local_agents(config)]
-    listed = f"Choose one of: {', '.join(names)}." if names else "Start the host once."
-    raise WrongInput(f"no agent is named {agent!r} here", listed)
+    raise WrongInput(f"no agent is named {agent!r} here", _suggest(agent, names))
+
+
+def _suggest(agent: str, names: Sequence[str]) -> str:
+    """Return what to write in place of a name that no agent has: the closest one, or any where there are few."""
+    from agtphost.audit.filters.record_filter import close_names
+
+    if not names:
+        return "Start the host once."
+    if close := close_names(agent.lower(), names):
+        return f"Did you mean {close[0]}? `agtp agent ls` lists all."
+    few = len(names) <= MOST_NAMED
+    return f"Choose one of: {', '.join(names)}." if few else "`agtp agent ls` lists the agents."
 
 
 def name_at_host(where: Connection, agent: str) -> str:

@@ -24,7 +24,7 @@ def parse(text: str, /, **options: str) -> RecordFilter:
 
 
 def search(text: str, /, **options: str) -> Search:
-    return parse(text, **options).to_search(lambda name: [DEMO] if name == "demo" else [])
+    return parse(text, **options).to_search(lambda name: [DEMO] if name == "demo" else [], lambda: ["demo"])
 
 
 def test_a_text_and_options_give_the_same_filter() -> None:
@@ -83,6 +83,7 @@ def test_a_filter_means_a_search(text: str, expected: Search) -> None:
         ("agent:../x", "agent", "is not valid"),
         ("agent:nobody", "agent", "'nobody' is not the name of an agent here"),
         ("caller:DEMO", "caller", "Did you mean demo?"),
+        ("caller:dmeo", "caller", "Did you mean demo?"),
         ("from:2026-11-27T10:00", "from", "has no time zone. Write 2026-11-27T10:00Z for UTC"),
         ("from:yesterday", "from", "is not a time. Write 2026-11-27T10:00Z"),
         ("from:9999999999999999h", "from", "is not a time"),

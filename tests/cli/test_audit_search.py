@@ -80,6 +80,7 @@ def test_a_wrong_filter_is_refused_here(run: Run, folder: Path, words: tuple[str
         (("status=404",), "status=404 is looked for as a text: write status:404"),
         (("caller_id=demo",), "caller_id=demo is looked for as a text: write caller:demo"),
         (("--operator", "admn"), "no record matches; did you mean the operator admin?"),
+        (("--method", "QUREY"), "no record matches; did you mean the method QUERY?"),
         (("--operator", "admin"), "no record matches\n"),
         (("--filter", "reason:not_found", "status:4xx"), "no record matches; did you mean the reason not-found?"),
         (("--tool", "x", "price=4"), "SERVER.TOOL, as `agtp tools ls` lists them\n"),

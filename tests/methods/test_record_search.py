@@ -81,6 +81,7 @@ def test_counts_are_by_what_was_asked(searched: Searched) -> None:
         ({"status": "abc"}, "status", "status 'abc' is not valid."),
         ({"status": 99}, "status", "status '99' is not valid."),
         ({"caller_id": "unknown"}, "caller_id", "'unknown' is not the name of an agent here."),
+        ({"caller_id": "dem"}, "caller_id", "Did you mean demo?"),
         ({"chain": "x" * 99}, "chain", "is not valid"),
         ({"filter": "from:2026-11-27T10:00"}, "filter", "has no time zone"),
         ({"from": "2026-11-27T10:00"}, "from", "has no time zone"),
@@ -98,7 +99,7 @@ def test_a_value_that_cannot_be_used_is_named(given: dict[str, Any], parameter: 
     status, body = host.inspect(**given)
     host.host.close()
     assert (status, body["parameter"]) == (422, parameter) and body["remedy"]
-    assert explanation in body["explanation"] and body["explanation"].isprintable()
+    assert explanation in f"{body['explanation']} {body['remedy']}" and body["explanation"].isprintable()
 
 
 def test_only_overseers_search(searched: Searched) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from agtphost.audit.filters.errors import FilterError, quote
@@ -22,6 +24,12 @@ MOST_TEXTS: Final = 8
 
 MOST_LISTED: Final = 5
 """Agents that a message lists, of those that share a name."""
+
+MOST_COMPARED: Final = 500
+"""Names that an unknown one is compared with."""
+
+NamesOfAgents = Callable[[], Iterable[str]]
+"""Returns names of agents that there are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +105,11 @@ class RecordFilter:
         ]
         return join_terms([*terms, *((TEXT, text) for text in self.texts)])
 
-    def to_search(self, find_agents: FindAgents) -> Search:
+    def to_search(self, find_agents: FindAgents, names: NamesOfAgents = tuple) -> Search:
         """
         Return the search that the filter means.
 
+        :param names: for the message about a name that no agent has.
         :raises FilterError: no agent has a name, or several have it.
         """
         values = self.values
@@ -113,9 +122,9 @@ class RecordFilter:
         status = values.get("status")
         is_class = status is not None and status.endswith("xx")
         return Search(
-            agent=self._agent("agent", find_agents),
-            caller="" if values.get("caller") == NONE else self._agent("caller", find_agents),
-            chain="" if values.get("chain") == HOST else self._agent("chain", find_agents),
+            agent=self._agent("agent", find_agents, names),
+            caller="" if values.get("caller") == NONE else self._agent("caller", find_agents, names),
+            chain="" if values.get("chain") == HOST else self._agent("chain", find_agents, names),
             operator=values.get("operator"),
             person=values.get("person"),
             tool=tool,
@@ -132,16 +141,17 @@ class RecordFilter:
             text=self.texts,
         )
 
-    def _agent(self, field: str, find_agents: FindAgents) -> str | None:
+    def _agent(self, field: str, find_agents: FindAgents, names: NamesOfAgents) -> str | None:
         value = self.values.get(field)
-        return None if value is None else find_agent(field, value, find_agents)
+        return None if value is None else find_agent(field, value, find_agents, names)
 
 
-def find_agent(field: str, value: str, find_agents: FindAgents) -> str:
+def find_agent(field: str, value: str, find_agents: FindAgents, names: NamesOfAgents = tuple) -> str:
     """
     Return the Agent-ID that a value means: itself, or that of the one agent with this name.
 
     :param field: the name of the value in messages.
+    :param names: of which the closest to an unknown one is suggested.
     :raises FilterError: no agent has the name, or several have.
     """
     if is_agent_id(value):
@@ -151,13 +161,19 @@ def find_agent(field: str, value: str, find_agents: FindAgents) -> str:
         return found[0]
     if not found:
         lower = value.lower()
-        meant = f"Did you mean {lower}? " if find_agents(lower) else ""
+        close = [lower] if find_agents(lower) else close_names(lower, names())
+        meant = f"Did you mean {close[0]}? " if close else ""
         remedy = f"{meant}Write the name of a known agent, or an Agent-ID; `agtp agent ls` lists agents."
         raise FilterError(field, f"{field} {quote(value)} is not the name of an agent here.", remedy)
     listed = ", ".join(found[:MOST_LISTED]) + (", ..." if len(found) > MOST_LISTED else "")
     raise FilterError(
         field, f"{len(found)} agents have the name {quote(value)}.", f"Write the Agent-ID of one of them: {listed}."
     )
+
+
+def close_names(value: str, names: Iterable[str]) -> list[str]:
+    """Return the name that is closest to an unknown one, of the first :data:`MOST_COMPARED`; none if none is close."""
+    return difflib.get_close_matches(value[:64], set(islice(names, MOST_COMPARED)), 1)
 
 
 def _stamp(milliseconds: int) -> str:

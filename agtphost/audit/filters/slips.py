@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from agtphost.audit.filters.fields import FIELDS
 from agtphost.audit.filters.query_text import TEXT
+from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason
 
 
@@ -29,6 +30,11 @@ def find_slips(terms: Iterable[tuple[str, str]], named: Collection[str] = ()) ->
         elif field == "operator":
             if value not in named and (close := difflib.get_close_matches(value, named, 1)):
                 yield f"did you mean the operator {close[0]}?"
+        elif field == "method":
+            # A call of a method that no catalog has is on record under its name, where somebody tried it.
+            catalog = Catalog.load()
+            if not catalog.knows(value.upper()) and (nearest := catalog.close_matches(value, 1)):
+                yield f"did you mean the method {nearest[0]}?"
         elif field == TEXT:
             name, equals, meant = value.partition("=")
             # Records call their members caller_id, session_id and so on.

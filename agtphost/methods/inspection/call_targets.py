@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -49,6 +49,11 @@ SAID = "Only operators see the calls of all agents; an agent sees its own chain.
 def ids_of_name(directory: IAgentDirectory, name: str) -> list[str]:
     """Return the Agent-IDs of the known agents with a name."""
     return [agent.agent_id for agent in directory.list_known() if agent.name == name]
+
+
+def known_names(directory: IAgentDirectory) -> Iterator[str]:
+    """Yield the names of the known agents."""
+    return (agent.name for agent in directory.list_known())
 
 
 class Records:
@@ -114,7 +119,7 @@ class Records:
         terms = [(field, value) for name, field in FIELD_OF.items() if (value := _term(given, name)) is not None]
         try:
             wanted = RecordFilter.from_terms([*split_terms(filter_text), *terms], self._now())
-            return wanted.to_search(partial(ids_of_name, self._directory))
+            return wanted.to_search(partial(ids_of_name, self._directory), partial(known_names, self._directory))
         except FilterError as error:
             named = next((name for name, field in FIELD_OF.items() if field == error.field and name in given), "filter")
             raise parameters.invalid(named, error.explanation, error.remedy) from None

@@ -17,7 +17,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.inspection.call_targets import ids_of_name
+from agtphost.methods.inspection.call_targets import ids_of_name, known_names
 
 PAGE = 200
 """Sessions of one answer, and suspensions."""
@@ -65,7 +65,8 @@ class Sessions:
 
     def _find_agent(self, named: str) -> str:
         try:
-            return find_agent("agent_id", named, partial(ids_of_name, self._directory))
+            known = self._directory
+            return find_agent("agent_id", named, partial(ids_of_name, known), partial(known_names, known))
         except FilterError as error:
             raise parameters.invalid("agent_id", error.explanation, error.remedy) from None
 
