@@ -126,8 +126,8 @@ def copy_command(source: str, target: str, config: Path | None, keep_serving: bo
     anything differs, or the command is interrupted, TO has no store. Then write TO into [store] url and start the host.
 
     A host on FROM and one on TO would go on from the same record. So FROM is marked, no host serves it any more, and it
-    can still be read and verified. After an interruption, run the same command again; to go back to FROM instead, run
-    `agtp store reopen`. With --keep-serving, FROM is not marked: let no host serve TO then.
+    can still be read and verified. After an interruption, run the same command again; to go back to FROM instead,
+    remove TO and run `agtp store reopen --force`. With --keep-serving, FROM is not marked: let no host serve TO then.
 
     \b
     Examples:
@@ -167,8 +167,8 @@ def reopen(store: str | None, config: Path | None, force: bool, as_json: bool) -
     """
     Let hosts serve a store again that `agtp store copy` marked.
 
-    STORE is a URL as in [store] url, which is the default. The command refuses while the copy is there, or cannot be
-    looked at: if a host served the copy, its records are missing here, and both stores would go on from one record.
+    STORE is a URL as in [store] url, which is the default. The command refuses where the copy was complete, or cannot
+    be looked at: if a host served it, or a copy of it, records are missing here, and both stores would go on from one.
 
     \b
     Examples:

@@ -72,7 +72,7 @@ def reopen_store(store: StoreLocation, password: str | None, *, force: bool) -> 
 
     :param password: of a database's role, to look at the copy.
     :param force: whether the copy is not looked at.
-    :raises WrongInput: the store has no mark; or the copy is there, or cannot be looked at.
+    :raises WrongInput: the store has no mark; or the copy is there, was there, or cannot be looked at.
     :raises StoreError: the store cannot be read, or the mark cannot be removed.
     """
     move = store.find_move()
@@ -90,6 +90,13 @@ def reopen_store(store: StoreLocation, password: str | None, *, force: bool) -> 
             raise WrongInput(
                 f"the copy {move.target} is there, and a host may serve it; nothing was changed",
                 "Remove it first, or write it into [store] url. If no host served it and none will, add --force.",
+            )
+        if move.complete:
+            # It can have been copied on before it was removed: then the next copy has records that are missing here.
+            raise WrongInput(
+                f"the copy {move.target} was there and is not there now: hosts may serve a copy of it elsewhere; "
+                "nothing was changed",
+                "If no host served the copy, nor a copy of it, and none will, add --force.",
             )
     if not store.change_move(move, None):
         raise WrongInput(f"{store.name} has another mark now; nothing was changed", "Run the command again.")

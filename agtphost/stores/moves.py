@@ -51,8 +51,8 @@ class StoreMove:
             )
         return (
             f"{name} was copied to {self.target} on {self.at}, and is not served any more: write that URL into [store] "
-            "url. If no host served the copy, remove it and run `agtp store reopen`: hosts can then serve this store "
-            "again"
+            "url. If no host served the copy, remove it and run `agtp store reopen --force`: hosts can then serve this "
+            "store again"
         )
 
 

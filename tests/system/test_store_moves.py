@@ -115,8 +115,11 @@ def test_a_copy_that_is_killed_at_any_step_leaves_at_most_one_store_that_is_serv
             move = old.find_move()
             assert move is not None and move.complete
             remove(new, target)
-        if old.find_move() is not None:
-            reopen_store(old, None, force=False)
+            with pytest.raises(WrongInput, match="was there and is not there now"):
+                reopen_store(old, None, force=False)
+        move = old.find_move()
+        if move is not None:
+            reopen_store(old, None, force=move.complete)
         assert is_served(old), number
     assert outcomes == {(True, False), (False, False), (False, True)}
     assert (is_served(old), is_served(new)) == (False, True) and holds_copy(new, old)
@@ -265,8 +268,25 @@ def test_a_copy_without_records_counts_as_the_copy(stopped: tuple[Path, Path], t
     assert copied.returncode == 0 and json.loads(copied.stdout)["was_there"], copied.stderr
     assert old.find_move() == move
     file.unlink()
-    reopen_store(old, None, force=False)
+    reopen_store(old, None, force=True)
     assert is_served(old)
+
+
+def test_a_store_whose_copy_was_copied_on_is_not_given_back(stopped: tuple[Path, Path], tmp_path: Path) -> None:
+    """The first copy can be removed then; the second one is served, and the first store must not be."""
+    config, file = stopped
+    stores = [f"sqlite:{file}", f"sqlite:{tmp_path / 'second.sqlite3'}", f"sqlite:{tmp_path / 'third.sqlite3'}"]
+    for source, target in itertools.pairwise(stores):
+        copied = agtp("store", "copy", source, target, cwd=config.parent)
+        assert copied.returncode == 0, copied.stderr
+    assert [is_served(locate_url(each)) for each in stores] == [False, False, True]
+    refused = agtp("store", "reopen", stores[0], cwd=config.parent)
+    assert refused.returncode == 2 and "is there, and a host may serve it" in refused.stderr
+    remove(locate_url(stores[1]), stores[1])
+    refused = agtp("store", "reopen", stores[0], cwd=config.parent)
+    assert refused.returncode == 2 and "was there and is not there now" in refused.stderr
+    assert "nor a copy of it, and none will, add --force" in refused.stderr
+    assert [is_served(locate_url(each)) for each in stores[::2]] == [False, True]
 
 
 def test_a_file_that_is_marked_under_a_host_takes_no_more_records(stopped: tuple[Path, Path]) -> None:
