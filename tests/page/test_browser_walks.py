@@ -144,7 +144,9 @@ def test_a_weeks_review(browser: Browser, site: Site) -> None:
     assert "mcp:tools:execute" in demo and "UTC" in demo, demo
     browser.open(address(site, "/tools?range=-7d"))
     listed = next(row for row in browser.texts_of("main tbody tr") if row.startswith(TOOL))
-    assert listed.split()[1:3] == ["on", "5"] and "mcp:tools:execute" in listed, listed
+    counted = json.loads(command(site, "audit", "search", "--tool", TOOL, "--count", "tool", "--json"))["counts"]
+    calls = [str(each["records"]) for each in counted if each["value"] == TOOL]
+    assert [listed.split()[2]] == calls and listed.split()[1] == "on" and "mcp:tools:execute" in listed, listed
     browser.open(address(site, "/calls?filter=agent:demo+from:-7d"))
     browser.one("html[data-ready]")
     assert verify(browser, "[data-verify-list]") == "ok"
