@@ -245,7 +245,7 @@ class Declaration:
     def _flag(self, name: str) -> bool:
         value = self._table.get(name, False)
         if not isinstance(value, bool):
-            self._add_fault((name,), f"{name} must be true or false")
+            self._add_fault((name,), f"{name} must be true or false", f"write {name} = true, or leave it out")
         return value is True
 
     def _names(self, name: str, grammar: Callable[[str], object], form: str) -> tuple[str, ...]:

@@ -356,6 +356,7 @@ def test_providers_are_bound_where_their_method_is_on(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("provider = 1\n" + translating)
     _, (problem,) = load_endpoints(tmp_path, RULES)
     assert (problem.message, problem.line) == ("TRANSLATE /{room_id}: provider must be true or false", 1)
+    assert problem.hint == "write provider = true, or leave it out"
 
 
 def test_ambiguous_endpoints_name_both(tmp_path: Path) -> None:
