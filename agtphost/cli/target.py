@@ -38,7 +38,7 @@ def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER
     if uri == HERE:
         uri = None
     found = _find_target(where, _credentials_of(where), uri, identity)
-    return replace(found, timeout=where.timeout, plain_parameters=where.plain_parameters).over(where.quic)
+    return replace(found, timeout=where.timeout, plain_parameters=where.plain_parameters).choose_carrier(where.quic)
 
 
 def _find_target(where: Connection, credentials: Credentials, uri: str | None, identity: str) -> Target:

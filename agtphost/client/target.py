@@ -71,7 +71,7 @@ class Target:
     quic_port: int = 0
     """The UDP port that the host's file names for QUIC, where the file gave :attr:`uri` too; 0: that of the URI."""
 
-    def over(self, quic: bool | Literal["auto"]) -> Self:
+    def choose_carrier(self, quic: bool | Literal["auto"]) -> Self:
         """Return the target for calls over this carrier: QUIC alone needs its own port, which ``auto`` learns."""
         if quic is not True or not self.quic_port:
             return replace(self, quic=quic)
@@ -137,7 +137,7 @@ def find_for_client(
         agent_id=options.get("agent_id"),
         anonymous=anonymous,
     )
-    target = find(where, as_, credentials, uri).over(options.get("quic", False))
+    target = find(where, as_, credentials, uri).choose_carrier(options.get("quic", False))
     if signing_key is not None:
         key = _load_pinned(Path(signing_key))
         target = replace(target, keys={key.kid: key}, pinned=True)

@@ -60,7 +60,9 @@ def explain_silence(destination: object, *, is_there: bool) -> CannotConnect:
     """
     if not is_there:
         return CannotConnect(
-            f"{destination} answers neither by UDP nor by TCP.", "Check host and port, and that the host is running."
+            f"{destination} answers neither by UDP nor by TCP.",
+            "Check host and port, and that the host is running. If [quic] port is not TLS's, TCP has another: call "
+            "without --quic.",
         )
     return CannotConnect(
         f"{destination} does not answer by UDP; without --quic it answers, by TCP.",

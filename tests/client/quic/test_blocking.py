@@ -503,6 +503,7 @@ def test_a_network_that_drops_udp_is_told_from_a_host_that_is_down(site: Site) -
     assert 3 <= len(silent.sent) <= 7 and silent.is_closed
     down, _ = error_of_silence(site, closed_port())
     assert "neither by UDP nor by TCP" in down.explanation
+    assert "If [quic] port is not TLS's, TCP has another: call without --quic." in down.remedy
     reported, closed = error_of_silence(site, closed_port(), is_closed=True)
     assert "neither by UDP nor by TCP" in reported.explanation
     assert closed.now == 0 and len(closed.sent) <= 2  # the first packet, and the end of the attempt
