@@ -27,6 +27,7 @@ from agtphost.client import tls
 from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.identity.chain_verification import ChainRefused, ServerChainVerifier
 from agtphost.wire.quic.connection import CONNECTION_ID, PROTOCOLS, BoundedConnection, find_fault
+from agtphost.wire.quic.handshake_messages import make_buffer
 
 WINDOW = 262_144
 """Octets of an answer that a server may send ahead of what was read; all streams of a connection four times as much."""
@@ -112,6 +113,7 @@ class ClientCore(BoundedConnection):
             verify_mode=ssl.CERT_NONE,  # by `_verify` instead, without which no connection is used
         )
         super().__init__(configuration, peer_streams=0)
+        self._chain = credentials.chain
         self._verifier = credentials.verifier
         self._host = host
         self.is_verified = False
@@ -122,6 +124,7 @@ class ClientCore(BoundedConnection):
 
     def _initialize(self, peer_cid: bytes) -> None:
         super()._initialize(peer_cid)
+        self._crypto_buffers[quic_tls.Epoch.HANDSHAKE] = make_buffer(self._chain)
         context: Any = self.tls
         check = context._check_certificate_verify_signature
 

@@ -37,6 +37,7 @@ from cryptography import x509
 from agtphost.protocols.own_certificates import OwnCertificates
 from agtphost.protocols.quic.qlog import QlogDirectory
 from agtphost.wire.quic.connection import CONNECTION_ID, MOST_AMPLIFICATION, PROTOCOLS, BoundedConnection
+from agtphost.wire.quic.handshake_messages import make_buffer
 
 NEW_PATH_PROBE = 1.0
 """
@@ -202,10 +203,11 @@ class ServerCore(BoundedConnection):
         context._request_client_certificate = self._asks
         handle = context._server_handle_hello
 
-        def handle_hello(message: Buffer, *buffers: Buffer) -> None:
+        def handle_hello(message: Buffer, initial: Buffer, _: Buffer) -> None:
             whole = message.data_slice(0, message.capacity)
             self._choose_certificate(context, tls.pull_client_hello(Buffer(data=whole)).server_name)
-            handle(message, *buffers)
+            self._crypto_buffers[tls.Epoch.HANDSHAKE] = make_buffer([context.certificate, *context.certificate_chain])
+            handle(message, initial, self._crypto_buffers[tls.Epoch.HANDSHAKE])
 
         context._server_handle_hello = handle_hello
 
