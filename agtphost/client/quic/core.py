@@ -167,6 +167,5 @@ class ClientCore(BoundedConnection):
         """Return whether a datagram says that the server does not know this connection any more (a stateless reset)."""
         if len(datagram) < SMALLEST_RESET or datagram[0] & 0x80:
             return False
-        known = (self._peer_cid, *self._peer_cid_available)
-        tokens = (each.stateless_reset_token for each in known)
-        return any(token and hmac.compare_digest(token, datagram[-_TOKEN:]) for token in tokens)
+        token = self._peer_cid.stateless_reset_token  # Those of unused and retired IDs do not count (RFC 9000, 10.3.1).
+        return bool(token) and hmac.compare_digest(token, datagram[-_TOKEN:])

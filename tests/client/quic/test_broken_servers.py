@@ -13,7 +13,7 @@ from agtphost.client.errors import ConnectionLost, HandshakeEnded, TLSRefused
 from agtphost.protocols.quic.core import ServerCore
 from tests.client.quic.sessions import SessionClient, call_of, credentials_of
 from tests.protocols.loopback import Site
-from tests.protocols.quic.network import Network, QuicHost, quic_site
+from tests.protocols.quic.network import HOST, Network, QuicHost, quic_site
 from tests.protocols.quic.test_hostile_frames import number, send
 from tests.rows import each_row
 
@@ -86,3 +86,17 @@ def test_a_handshake_that_breaks_the_rules_is_blamed_on_the_server(
         fault = SessionClient(network, credentials_of(site)).connect().session.fault
     assert isinstance(fault, HandshakeEnded)
     assert fault.explanation.startswith(f"The server broke the rules of QUIC (code 0x8: {told}")
+
+
+@each_row(("is_used", "is_over"), [(True, True), (False, False)])
+def test_a_reset_counts_by_the_connection_id_in_use(site: Site, is_used: bool, is_over: bool) -> None:
+    """A token of an ID to which this client sends nothing resets nothing (RFC 9000 section 10.3.1)."""
+    network = Network()
+    QuicHost(network, site)
+    client = SessionClient(network, credentials_of(site)).connect()
+    client.call(call_of())
+    chosen = client.core._peer_cid if is_used else client.core._peer_cid_available[0]
+    network.receivers[client.address](b"\x40" + bytes(30) + chosen.stateless_reset_token, HOST)
+    assert (client.session.fault is not None) is is_over
+    if not is_over:
+        assert client.call(call_of()).status == 200
