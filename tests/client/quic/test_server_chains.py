@@ -113,9 +113,10 @@ def test_platform_authorities_count_without_a_file() -> None:
 def test_authorities_are_read_as_for_tls(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     """OpenSSL reads the file; an authority with a negative number, as platforms have, brings no warning on stderr."""
     root, odd = issue(name="root", authority=True), issue(name="odd", authority=True)
-    number = odd.certificate.serial_number.to_bytes(20, "big")
-    negative = bytes([number[0] | 0x80]) + number[1:]
-    octets = odd.certificate.public_bytes(Encoding.DER).replace(number, negative, 1)
+    number = odd.certificate.serial_number
+    encoded = number.to_bytes(number.bit_length() // 8 + 1, "big")
+    # With most first octets OpenSSL would refuse some numbers, whose first nine bits are ones.
+    octets = odd.certificate.public_bytes(Encoding.DER).replace(encoded, b"\x80" + encoded[1:], 1)
     (trust := tmp_path / "trust.pem").write_text(
         ssl.DER_cert_to_PEM_cert(octets) + root.certificate.public_bytes(Encoding.PEM).decode()
     )

@@ -420,6 +420,25 @@ def test_answers_that_nobody_reads_count_for_what_all_may_leave(site: Site, monk
     assert [client.closed is not None for client in clients] == [False, True]
 
 
+def test_short_answers_that_nobody_reads_count_too(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that was handed over to QUIC whole waits there: many of them are as much as a long one."""
+    monkeypatch.setattr(listener_connections, "UNREAD_IN_ALL", 100_000)
+    network, size = Network(), 30_000
+    assert size < ConnectionLimits().output_high_water
+    host = QuicHost(network, site, FakeDispatcher(lambda request, *_: succeed(reply(request, bytes(size)))))
+    clients = [QuicClient(network, site, address=(f"198.51.100.{part}", 1), max_stream_data=1_000) for part in (1, 2)]
+    for client, calls in zip(clients, (1, 8), strict=True):
+        client.connect()
+        client.core._write_stream_limits = lambda **arguments: None  # type: ignore[method-assign]
+        for _ in range(calls):
+            client.call()
+    network.pass_time(0.1)
+    assert host.endpoint.streams == 9
+    host.factory.sweep()
+    network.pass_time(1)
+    assert [client.closed is not None for client in clients] == [False, True]
+
+
 @pytest.mark.parametrize("reads", [True, False])
 def test_a_slow_reader_of_a_large_answer_is_told_from_one_that_reads_nothing(site: Site, reads: bool) -> None:
     """What it acknowledges gives it the time anew, long before the host has room for more of the answer."""

@@ -84,6 +84,8 @@ def test_handshakes_that_fail_use_up_few_traces(site: Site, tmp_path: Path, monk
     for number in range(3):
         client = QuicClient(network, site, address=("198.51.100.8", number + 1)).connect()
         client.wait(client.call())
+        client.close()
+        network.run(lambda: host.endpoint.links == 0)
     assert len(list(folder.iterdir())) == 4
 
 

@@ -83,3 +83,5 @@ def test_a_handshake_that_meets_the_stop_is_told_so(site: Site, delays: float, o
     assert isinstance(fault, ConnectionRefused) or getattr(fault, "unprocessed", False)
     assert network.clock.seconds() < 0.2 and host.endpoint.links == 0
     assert {*host.endpoint.counts.handshakes} == {outcome}
+    is_refused = client.core._close_event.error_code == QuicErrorCode.CONNECTION_REFUSED  # as clients of others know it
+    assert is_refused is (outcome == "ending")
