@@ -30,7 +30,7 @@ from tests.methods.standard.test_turns import most
 from tests.methods.standard.turns import TurnHost, Turns
 from tests.programmes import length
 
-MANY = length(3_000, 200_000)
+MANY = length(8_000, 200_000)
 """State items, in two kinds: so many that all of them anew would take too long."""
 
 KINDS = ("attestation", "quote")
