@@ -89,7 +89,8 @@ def reopen_store(store: StoreLocation, password: str | None, *, force: bool) -> 
         if is_there:
             raise WrongInput(
                 f"the copy {move.target} is there, and a host may serve it; nothing was changed",
-                "Remove it first, or write it into [store] url. If no host served it and none will, add --force.",
+                "Write it into [store] url. If no host served it, nor a copy of it, and none will, remove it and add "
+                "--force.",
             )
         if move.complete:
             # It can have been copied on before it was removed: then the next copy has records that are missing here.

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from agtphost.audit.filters import FIELDS, FilterError, RecordFilter
 from agtphost.audit.filters.fields import MOST_CHARACTERS
 from agtphost.audit.filters.query_text import LONGEST
+from agtphost.audit.filters.record_filter import LONGEST_COMPARED, MOST_COMPARED, close_names
 from agtphost.stores import Search
 from tests.programmes import length
 from tests.rows import each_row
@@ -42,6 +43,15 @@ def test_a_text_and_options_give_the_same_filter() -> None:
         until=1_795_779_000_000,
         text=("some text",),
     )
+
+
+def test_few_names_are_compared_with_an_unknown_one() -> None:
+    """Only a hundred of about its length, and none with a long one, so that no foreign name makes a turn long."""
+    assert close_names("dmeo", ["x" * 64] * 1_000 + ["demo"]) == ["demo"]
+    others = [f"{number:04}" for number in range(MOST_COMPARED)]
+    assert close_names("dmeo", [*others[1:], "demo"]) == ["demo"] and close_names("dmeo", [*others, "demo"]) == []
+    long = "a" * (LONGEST_COMPARED + 1)
+    assert close_names(long, [long + "b"]) == [] and close_names(long[1:], [long]) == [long]
 
 
 def test_every_example_is_a_filter() -> None:

@@ -282,6 +282,7 @@ def test_a_store_whose_copy_was_copied_on_is_not_given_back(stopped: tuple[Path,
     assert [is_served(locate_url(each)) for each in stores] == [False, False, True]
     refused = agtp("store", "reopen", stores[0], cwd=config.parent)
     assert refused.returncode == 2 and "is there, and a host may serve it" in refused.stderr
+    assert "remove it and add --force" in refused.stderr
     remove(locate_url(stores[1]), stores[1])
     refused = agtp("store", "reopen", stores[0], cwd=config.parent)
     assert refused.returncode == 2 and "was there and is not there now" in refused.stderr

@@ -25,8 +25,14 @@ MOST_TEXTS: Final = 8
 MOST_LISTED: Final = 5
 """Agents that a message lists, of those that share a name."""
 
-MOST_COMPARED: Final = 500
+MOST_COMPARED: Final = 100
 """Names that an unknown one is compared with."""
+
+LONGEST_COMPARED: Final = 32
+"""Characters of an unknown name for which the closest is sought: comparing two texts takes their lengths multiplied."""
+
+CLOSE_LENGTHS: Final = 3
+"""Difference of the lengths of two names that are close."""
 
 NamesOfAgents = Callable[[], Iterable[str]]
 """Returns names of agents that there are."""
@@ -172,8 +178,15 @@ def find_agent(field: str, value: str, find_agents: FindAgents, names: NamesOfAg
 
 
 def close_names(value: str, names: Iterable[str]) -> list[str]:
-    """Return the name that is closest to an unknown one, of the first :data:`MOST_COMPARED`; none if none is close."""
-    return difflib.get_close_matches(value[:64], set(islice(names, MOST_COMPARED)), 1)
+    """
+    Return the name that is closest to an unknown one; none if none is close, or the name is too long to compare.
+
+    :param names: the first :data:`MOST_COMPARED` of about the same length are compared.
+    """
+    if len(value) > LONGEST_COMPARED:
+        return []
+    alike = (name for name in names if abs(len(name) - len(value)) <= CLOSE_LENGTHS)
+    return difflib.get_close_matches(value, set(islice(alike, MOST_COMPARED)), 1)
 
 
 def _stamp(milliseconds: int) -> str:
