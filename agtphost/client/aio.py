@@ -189,6 +189,7 @@ class Client(AsyncCalls[AnyConnection]):
             self._open_links,
             lambda ended: self._note_end(key, ended),
             alone=alone,
+            tls_port=self._tls_port,
         )
 
 

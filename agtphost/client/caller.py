@@ -165,6 +165,12 @@ class ClientOptions(TypedDict, total=False):
     (:mod:`~agtphost.client.carriers`).
     """
 
+    tls_port: int
+    """
+    With ``quic=True``, for the client of one host: its port for TLS, where that is known and QUIC has one of its own.
+    The error of a host that is silent by UDP then says whether it answers there.
+    """
+
     on_fallback: Callable[[Fallback], object] | None
     """With ``quic="auto"``: takes each host that offers QUIC and had to be called over TLS, once in five minutes."""
 

@@ -289,6 +289,7 @@ class Client(AsyncCalls[AnyConnection]):
             deadline,
             lambda ended: self._note_end(key, ended),
             alone=alone,
+            tls_port=self._tls_port,
         )
 
     async def _connect_by_tls(self, key: Destination, deadline: Deadline) -> TwistedConnection:

@@ -84,6 +84,7 @@ class ConnectionSource(Generic[L]):
         """The carriers of hosts; None where each connection is by the same."""
 
         self._uses_quic = options.get("quic", False)
+        self._tls_port = options.get("tls_port", 0)
         if self._uses_quic == AUTO:
             self._carriers = CarrierTable(options.get("carrier_memory"), options.get("on_fallback"))
         self._presented = PresentedCertificate(settings)

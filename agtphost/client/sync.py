@@ -144,7 +144,9 @@ class _BlockingCalls(Calls[CallConnection]):
     def _connect_by_quic(self, key: Destination, deadline: Deadline, rival: TcpRival | None = None) -> CallConnection:
         from agtphost.client.quic import blocking
 
-        return blocking.connect(key, self._quic, self._limits, deadline, self._now, rival=rival)
+        return blocking.connect(
+            key, self._quic, self._limits, deadline, self._now, rival=rival, tls_port=self._tls_port
+        )
 
     def _connect_by_either(self, carriers: CarrierTable, key: Destination, deadline: Deadline) -> CallConnection:
         place, cause, connected = carriers.quic_of(key, self._now()), "", False

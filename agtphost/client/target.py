@@ -71,11 +71,16 @@ class Target:
     quic_port: int = 0
     """The UDP port that the host's file names for QUIC, where the file gave :attr:`uri` too; 0: that of the URI."""
 
+    tls_port: int = 0
+    """That of TLS, where :attr:`uri` has QUIC's own."""
+
     def choose_carrier(self, quic: bool | Literal["auto"]) -> Self:
         """Return the target for calls over this carrier: QUIC alone needs its own port, which ``auto`` learns."""
         if quic is not True or not self.quic_port:
             return replace(self, quic=quic)
-        return replace(self, quic=quic, uri=f"{self.uri.rpartition(':')[0]}:{self.quic_port}")
+        tls_port = parse(self.uri).port or DEFAULT_PORT
+        own = f"{self.uri.rpartition(':')[0]}:{self.quic_port}"
+        return replace(self, quic=quic, uri=own, tls_port=0 if tls_port == self.quic_port else tls_port)
 
     def client_options(self, **more: Unpack[ClientOptions]) -> ClientOptions:
         """Return the options for a client of any kind."""
@@ -87,6 +92,7 @@ class Target:
             "timeout": self.timeout,
             "plain_parameters": self.plain_parameters,
             "quic": self.quic,
+            "tls_port": self.tls_port,
             **more,
         }
 

@@ -69,6 +69,19 @@ def test_a_port_of_its_own_is_part_of_the_uri(host: Host, port: int) -> None:
     assert refused.returncode == 3 and "its port in the URI if [quic] port is not TLS's" in refused.stderr
 
 
+def test_a_host_that_is_silent_by_udp_is_found_by_tcp(host: Host, port: int, tmp_path: Path) -> None:
+    """With ``[quic] port`` in the file, the error of ``--quic`` says whether the host answers at TLS's port."""
+    config = host.config.with_name("silent.toml")
+    config.write_text(host.config.read_text().replace(f"port = {port}", f"port = {free_port()}"))
+    down = host.config.with_name("down.toml")
+    down.write_text(config.read_text().replace(f"port = {host.port}", f"port = {free_port()}"))
+    words = ("call", "-", "ECHO", "/text", "text=one", "--quic", "--config")
+    answers = f"without --quic it answers, by TCP at port {host.port}."
+    for file, said in ((config, answers), (down, "nor by TCP at port")):
+        refused = agtp(*words, str(file), cwd=tmp_path)
+        assert refused.returncode == 3 and said in refused.stderr, refused.stderr
+
+
 def test_the_port_is_of_udp_alone(host: Host, port: int) -> None:
     """Nothing listens at QUIC's port by TCP."""
     with pytest.raises(ConnectionRefusedError):

@@ -176,6 +176,7 @@ async def connect(
     lost: Callable[[AsyncioQuicConnection], object],
     *,
     alone: bool = True,
+    tls_port: int = 0,
 ) -> AsyncioQuicConnection:
     """
     Connect, and verify the server before a single octet of a request can be sent.
@@ -184,6 +185,7 @@ async def connect(
     :param open: holds the connections that are open.
     :param lost: called once, when the connection has ended.
     :param alone: whether nothing else is tried: then the error of a silent server says what answers by TCP.
+    :param tls_port: as :func:`~agtphost.client.quic.errors.explain_silence` has it.
     :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
     :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
     """
@@ -212,7 +214,7 @@ async def connect(
         return link
 
     first = connect_to_first(interleave(found)[:MOST_PLACES], open_link, MISSES, AsyncioQuicConnection.abort)
-    return await await_first(first, destination, lambda: _answers_by_tcp(destination), alone=alone)
+    return await await_first(first, destination, _answers_by_tcp, alone=alone, tls_port=tls_port)
 
 
 async def _answers_by_tcp(destination: Destination) -> bool:

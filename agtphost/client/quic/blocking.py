@@ -23,6 +23,7 @@ from agtphost.client.quic.errors import (
     Unanswered,
     convert_unsent,
     explain_silence,
+    tls_place,
     to_loss,
 )
 from agtphost.client.quic.handshake_race import HandshakeRace
@@ -347,12 +348,14 @@ def connect(
     clock: Clock,
     opened: Open = open_udp,
     rival: TcpRival | None = None,
+    tls_port: int = 0,
 ) -> BlockingQuicConnection:
     """
     Connect, and verify the server before a single octet of a request can be sent.
 
     :param opened: makes the socket.
     :param rival: tries TCP besides; None: the error of a silent server says what answers by TCP.
+    :param tls_port: as :func:`~agtphost.client.quic.errors.explain_silence` has it.
     :raises agtphost.client.tcp_rival.Overtaken: if the rival is there first.
     :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
     :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
@@ -379,7 +382,8 @@ def connect(
         silent = error if isinstance(error, Unanswered) else tls.cannot_connect(error, destination)
     if rival is not None:
         raise silent
-    raise explain_silence(destination, is_there=_answers_by_tcp(destination, deadline)) from silent
+    is_there = _answers_by_tcp(tls_place(destination, tls_port), deadline)
+    raise explain_silence(destination, tls_port, is_there=is_there) from silent
 
 
 def _answers_by_tcp(destination: Destination, deadline: Deadline) -> bool:

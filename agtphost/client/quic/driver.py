@@ -9,7 +9,7 @@ from agtphost.client.attempts import Timer
 from agtphost.client.connections import Stream
 from agtphost.client.delivery import Done
 from agtphost.client.quic.calls import QuicCall
-from agtphost.client.quic.errors import ConnectionRefused, Unanswered, explain_silence
+from agtphost.client.quic.errors import ConnectionRefused, Unanswered, explain_silence, tls_place
 from agtphost.client.quic.session import QuicSession
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
@@ -194,14 +194,20 @@ class QuicDriver:
 
 
 async def await_first(
-    first: Awaitable[C], destination: Destination, answers_by_tcp: Callable[[], Awaitable[bool]], *, alone: bool
+    first: Awaitable[C],
+    destination: Destination,
+    answers_by_tcp: Callable[[Destination], Awaitable[bool]],
+    *,
+    alone: bool,
+    tls_port: int,
 ) -> C:
     """
     Return the connection to the first address of a host that answers.
 
     :param first: has it, or raises one of :data:`MISSES` where no address answers.
-    :param answers_by_tcp: finds out whether the host is there, where no address answers.
+    :param answers_by_tcp: finds out whether TLS's place is there, where no address answers.
     :param alone: whether nothing else is tried: then the error of a silent server says what answers by TCP.
+    :param tls_port: as :func:`~agtphost.client.quic.errors.explain_silence` has it.
     :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP, or none takes a connection.
     """
     try:
@@ -212,4 +218,5 @@ async def await_first(
         silent = error if isinstance(error, Unanswered) else cannot_connect(error, destination)
     if not alone:
         raise silent
-    raise explain_silence(destination, is_there=await answers_by_tcp()) from silent
+    is_there = await answers_by_tcp(tls_place(destination, tls_port))
+    raise explain_silence(destination, tls_port, is_there=is_there) from silent

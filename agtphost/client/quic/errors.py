@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from aioquic.quic.events import ConnectionTerminated
 from aioquic.quic.packet import QuicErrorCode
 
@@ -9,6 +12,9 @@ from agtphost.client import tls
 from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost, HandshakeEnded, TLSRefused
 from agtphost.client.terminal import escape
 from agtphost.vocabulary.quic_codes import CRYPTO_ERROR, SHUTTING_DOWN, Code
+
+if TYPE_CHECKING:
+    from agtphost.client.requests import Destination
 
 _IDLE = "Idle timeout"
 """What aioquic says where no packet came for too long."""
@@ -52,23 +58,30 @@ class ConnectionRefused(CannotConnect):
     """The server takes no connection at this time; another address of its name may."""
 
 
-def explain_silence(destination: object, *, is_there: bool) -> CannotConnect:
+def explain_silence(destination: Destination, tls_port: int, *, is_there: bool) -> CannotConnect:
     """
     Return the error for a host that does not answer by UDP.
 
-    :param is_there: whether it answers by TCP.
+    :param tls_port: the host's port for TLS; 0: that of ``destination``, unless QUIC has one of its own.
+    :param is_there: whether it answers by TCP at :func:`tls_place`.
     """
+    beside = f" at port {tls_port}" if tls_port else ""
     if not is_there:
+        other = "" if tls_port else " If [quic] port is not TLS's, TCP has another: call without --quic."
         return CannotConnect(
-            f"{destination} answers neither by UDP nor by TCP.",
-            "Check host and port, and that the host is running. If [quic] port is not TLS's, TCP has another: call "
-            "without --quic.",
+            f"{destination} answers neither by UDP nor by TCP{beside}.",
+            f"Check host and port, and that the host is running.{other}",
         )
+    named = "" if tls_port else " its port in the URI if [quic] port is not TLS's,"
     return CannotConnect(
-        f"{destination} does not answer by UDP; without --quic it answers, by TCP.",
-        "QUIC needs enabled = true in [quic] of the host's host.toml, its port in the URI if [quic] port is not TLS's, "
-        "and a network that lets UDP through.",
+        f"{destination} does not answer by UDP; without --quic it answers, by TCP{beside}.",
+        f"QUIC needs enabled = true in [quic] of the host's host.toml,{named} and a network that lets UDP through.",
     )
+
+
+def tls_place(destination: Destination, tls_port: int) -> Destination:
+    """Return where a host listens for TLS, whose QUIC listens at ``destination``."""
+    return replace(destination, port=tls_port or destination.port)
 
 
 def to_loss(what: str, *, answered: bool, cause: BaseException | None = None) -> ConnectionLost:

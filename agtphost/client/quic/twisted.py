@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from twisted.internet import error as network
@@ -186,12 +187,14 @@ async def connect(
     lost: Callable[[TwistedQuicConnection], None],
     *,
     alone: bool = True,
+    tls_port: int = 0,
 ) -> TwistedQuicConnection:
     """
     Connect, and verify the server before a single octet of a request can be sent.
 
     :param lost: called once, when the connection has ended.
     :param alone: whether nothing else is tried: then the error of a silent server says what answers by TCP.
+    :param tls_port: as :func:`~agtphost.client.quic.errors.explain_silence` has it.
     :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
     :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
     """
@@ -216,7 +219,8 @@ async def connect(
 
     places = (await find_places(reactor, destination, "UDP"))[:MOST_PLACES]
     first = connect_to_first(reactor, places, open_link, MISSES, TwistedQuicConnection.abort)
-    return await await_first(first, destination, lambda: _answers_by_tcp(reactor, destination), alone=alone)
+    probe = partial(_answers_by_tcp, reactor)
+    return await await_first(first, destination, probe, alone=alone, tls_port=tls_port)
 
 
 async def _answers_by_tcp(reactor: Any, destination: Destination) -> bool:

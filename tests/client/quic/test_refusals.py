@@ -20,7 +20,7 @@ from agtphost.protocols.quic.datagrams import QuicEndpoint
 from agtphost.protocols.quic.retry_tokens import LIFETIME
 from tests.client.quic.test_addresses import CALLS, SILENT, resolved
 from tests.client.quic.test_auto import Memory, Publishing, make, uri
-from tests.client.quic.test_blocking import QuicHost
+from tests.client.quic.test_blocking import QuicHost, closed_port
 from tests.protocols.loopback import Site, make_site
 
 __all__ = ["make"]
@@ -85,6 +85,26 @@ async def test_what_a_host_says_counts_more_than_silence(
                 await call(reactor, options, host.uri)
             await port.stopListening()
     assert host.dispatcher.requests == []
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest_twisted.ensureDeferred
+async def test_tls_is_looked_for_at_its_own_port(call: Callable[..., Any], site: Site, reactor: Any) -> None:
+    """Where the client knows the port of TLS, the error of a host that is silent by UDP says what answers there."""
+    uri = f"agtp://127.0.0.1:{closed_port()}"
+    options: dict[str, Any] = {"trust": site.folder / "root.pem", "timeout": 20.0, "quic": True}
+    with socket.create_server(("127.0.0.1", 0)) as answering:
+        port = answering.getsockname()[1]
+        with pytest.raises(CannotConnect) as raised:
+            await call(reactor, options | {"tls_port": port}, uri)
+        assert f"does not answer by UDP; without --quic it answers, by TCP at port {port}." in raised.value.explanation
+        assert "port in the URI" not in raised.value.remedy
+        with pytest.raises(CannotConnect, match=r"neither by UDP nor by TCP\..*call without --quic"):
+            await call(reactor, options, uri)
+    with pytest.raises(CannotConnect) as raised:
+        await call(reactor, options | {"tls_port": port}, uri)
+    assert f"answers neither by UDP nor by TCP at port {port}." in raised.value.explanation
+    assert "--quic" not in raised.value.remedy
 
 
 @pytest.mark.usefixtures("long_head_start")
