@@ -35,9 +35,6 @@ INTERMEDIATES = 3
 NO_LIST, LIST_EXPIRED = 3, 12
 """OpenSSL's errors for a missing and an outdated revocation list."""
 
-MOST_SHOWN = 16
-"""Certificates that a client may show; of these a chain of 5 at most is made."""
-
 BAD, EXPIRED, REVOKED, UNKNOWN_AUTHORITY, UNSUPPORTED = 42, 45, 44, 48, 43
 """Alerts of TLS (RFC 8446 section 6.2) for a refused chain."""
 
@@ -120,7 +117,7 @@ class ChainVerifier:
         :param others: what the client has shown besides its own, in any order.
         :raises ChainRefused: the chain is not accepted.
         """
-        if not CAN_SET_PURPOSE or self._store is None or len(others) >= MOST_SHOWN:
+        if not CAN_SET_PURPOSE or self._store is None:
             raise ChainRefused(BAD, "the chain cannot be verified")
         shown = [crypto.X509.from_cryptography(each) for each in others]
         chain = _ask_openssl(self._store, own, shown)
@@ -176,7 +173,7 @@ class ServerChainVerifier:
         :param others: what the server has shown besides its own certificate, in any order.
         :raises ChainRefused: the chain is not accepted.
         """
-        if not CAN_SET_PURPOSE or len(others) >= MOST_SHOWN:
+        if not CAN_SET_PURPOSE:
             raise ChainRefused(BAD, "the chain cannot be verified")
         chain = _ask_openssl(self._store, own, [crypto.X509.from_cryptography(each) for each in others])
         for depth, each in enumerate(chain):

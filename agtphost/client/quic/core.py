@@ -27,7 +27,7 @@ from agtphost.client import tls
 from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.identity.chain_verification import ChainRefused, ServerChainVerifier
 from agtphost.wire.quic.connection import CONNECTION_ID, PROTOCOLS, BoundedConnection, find_fault
-from agtphost.wire.quic.handshake_messages import make_buffer
+from agtphost.wire.quic.handshake_messages import algorithm_of_curve, make_buffer
 
 WINDOW = 262_144
 """Octets of an answer that a server may send ahead of what was read; all streams of a connection four times as much."""
@@ -78,7 +78,7 @@ def load_credentials(settings: tls.TLSSettings) -> QuicCredentials:
         # The library would show no certificate at all, and the call would be an anonymous one.
         raise InvalidCall(
             f"The key of {settings.cert} is of a kind that QUIC cannot use here.",
-            "Call without QUIC, or with a key of Ed25519, Ed448, P-256, P-384 or RSA.",
+            "Call without QUIC, or with a key of Ed25519, Ed448, P-256, P-384, P-521 or RSA.",
         )
     return QuicCredentials(verifier=verifier, chain=chain, key=key)
 
@@ -86,7 +86,7 @@ def load_credentials(settings: tls.TLSSettings) -> QuicCredentials:
 def _can_sign(key: object) -> bool:
     """Return whether the library signs handshakes with a key."""
     if isinstance(key, ec.EllipticCurvePrivateKey):
-        return isinstance(key.curve, (ec.SECP256R1, ec.SECP384R1))
+        return algorithm_of_curve(key) is not None
     return isinstance(key, (rsa.RSAPrivateKey, ed25519.Ed25519PrivateKey, ed448.Ed448PrivateKey))
 
 

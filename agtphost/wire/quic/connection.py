@@ -138,7 +138,7 @@ _CONNECTION = (
 _CONTEXT = (
     *("_check_certificate_verify_signature", "_handle_reassembled_message", "_peer_certificate"),
     *("_peer_certificate_chain", "_request_client_certificate", "_server_handle_hello"),
-    *("_signature_algorithms", "_supported_groups"),
+    *("_is_client", "_signature_algorithms", "_signature_algorithms_for_private_key", "_supported_groups"),
 )
 _RECOVERY = (
     *("_cc", "_on_packets_lost", "_pacer", "_pto_count", "_rtt_initial", "_rtt_initialized", "_rtt_min"),
@@ -178,8 +178,9 @@ def find_fault() -> str:
         for name in names:
             if not hasattr(part, name):
                 return f"aioquic {aioquic.__version__} has no {type(part).__name__}.{name}; {wanted}"
-    if not hasattr(tls, "pull_client_hello"):
-        return f"aioquic {aioquic.__version__} has no tls.pull_client_hello; {wanted}"
+    for name in ("SIGNATURE_ALGORITHMS", "pull_client_hello"):
+        if not hasattr(tls, name):
+            return f"aioquic {aioquic.__version__} has no tls.{name}; {wanted}"
     return ""
 
 
