@@ -57,15 +57,11 @@ class StreamConnection(ServerConnection):
             self.deadline = min(self.deadline, self._seconds() + closing_seconds(self._last, self._limits))
 
     def end_input(self) -> None:
-        """Answer a request that ends before it is complete, or end where there is none."""
-        if not self._reads:
-            return
-        if self._wire.mid_message:
+        """Answer a request that ends before it is complete."""
+        if self._reads:
             reason = Reason.INCOMPLETE_MESSAGE
             self._machine.on_malformed(RemoteProtocolError(reason, "The stream ended within a request."))
             self._flush()
-        else:
-            self.drain()
 
 
 class StreamOwner(Protocol):

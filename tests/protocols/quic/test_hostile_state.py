@@ -87,6 +87,21 @@ class SilentClient:
         return self.core._spaces[tls.Epoch.ONE_RTT]
 
 
+@pytest.mark.parametrize("padding", [100, 300, 1_100])
+def test_a_lost_request_of_proof_is_repeated_beside_an_answer(site: Site, padding: int) -> None:
+    """An address that proves nothing gets three times what came from it, and the answer does not use all of that."""
+    network = Network()
+    host = QuicHost(network, site, FakeDispatcher())
+    client = SilentClient(network, site, host)
+    client.send(b"\x0b\0" + number(len(ask())) + ask())
+    client.send(PING + bytes(padding), SECOND)
+    host.dispatcher.answer(bytes(100_000))
+    network.pass_time(1)
+    path = client.core._network_paths[0]
+    assert path.addr == SECOND and path.bytes_sent == 3 * path.bytes_received
+    assert len(path.local_challenges) == 3
+
+
 def widen_by_one(client: SilentClient, count: int) -> None:
     """Let the host send one further octet of an answer."""
     client.send(b"\x11\0" + number(count + 1))
