@@ -269,9 +269,8 @@ def repeated(octets: bytes, client: QuicClient, count: int) -> None:
 
 FLOODS: dict[str, Callable[[QuicClient, int], None]] = {
     "pings whose packet numbers leave gaps": lambda client, count: later(client, count, b""),
-    "acknowledgements of packets that were never sent": partial(repeated, b"\x02" + number(1 << 40) + b"\0\0\0"),
-    "many acknowledgements": partial(repeated, b"\x02\x05\0\0\5" * (MOST_FRAMES // 2 - 1)),
-    "acknowledgements with counts of ECN": partial(repeated, b"\x03\x05\0\0\5\1\0\0"),
+    "many acknowledgements": partial(repeated, b"\x02\1\0\0\1" * (MOST_FRAMES // 2 - 1)),
+    "acknowledgements with counts of ECN": partial(repeated, b"\x03\1\0\0\1\1\0\0"),
     "keys that are new with each packet": update_keys,
     "challenges of the path": lambda client, count: send(client, b"".join(b"\x1a" + os.urandom(8) for _ in range(99))),
     "answers to challenges": lambda client, count: send(client, b"".join(b"\x1b" + os.urandom(8) for _ in range(99))),
@@ -325,6 +324,7 @@ def test_flood_within_the_protocol_costs_no_state(site: Site, name: str) -> None
         (b"\x07\3abc", 0x0A),  # NEW_TOKEN of a client
         (b"\x11\3\1", 0x05),  # MAX_STREAM_DATA for a stream of the host that is not there
         (b"\x12" + number((1 << 60) + 1), 0x07),
+        (b"\x02" + number(1 << 40) + b"\0\0\0", 0x0A),  # ACK of a packet that was never sent
     ],
 )
 def test_frame_of_a_wrong_time_closes_its_connection_alone(site: Site, octets: bytes, code: int) -> None:
@@ -339,6 +339,20 @@ def test_frame_of_a_wrong_time_closes_its_connection_alone(site: Site, octets: b
     assert client.closed is not None and client.closed.error_code == code
     assert (host.endpoint.links, host.endpoint.connection_ids) == (0, 0)
     assert is_answered(network, site)
+
+
+@pytest.mark.parametrize("ahead", [1, 0])
+def test_no_packet_is_acknowledged_before_it_is_sent(site: Site, ahead: int) -> None:
+    """A client that acknowledges in advance would widen the host's windows for packets that it never gets."""
+    network = Network()
+    host = QuicHost(network, site)
+    client = QuicClient(network, site).connect()
+    network.pass_time(0.1)
+    [link] = host.endpoint._links
+    newest: Any = link.core._packet_number - 1
+    send(client, b"\x02" + number(newest + ahead) + b"\0\0\0")
+    network.pass_time(1)
+    assert [each.error_code for each in (client.closed,) if each is not None] == [0x0A] * ahead
 
 
 def test_another_end_of_a_stream_that_is_over_is_ignored(site: Site) -> None:
