@@ -146,6 +146,10 @@ class RawLink:
         del self._buffer[:whole]
         return Answer(status=int(status.split(" ")[1]), headers=headers, body=body)
 
+    def wait(self) -> None:
+        """Read the first octets of an answer, or a few more of them."""
+        assert self._more(), "the host closed the connection instead of answering"
+
     def _more(self) -> bool:
         try:
             octets = self.tls.recv(65_536)

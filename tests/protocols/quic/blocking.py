@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,12 @@ class BlockingQuic:
         self._send()
         self._socket.close()
 
-    def call(self, octets: bytes) -> bytes:
-        """Send a request on a stream of its own, and return the whole answer."""
+    def call(self, octets: bytes, within: Callable[[], object] = lambda: None) -> bytes:
+        """
+        Send a request on a stream of its own, and return the whole answer.
+
+        :param within: called once the answer has begun; nothing is read or acknowledged meanwhile.
+        """
         number = self._core.get_next_available_stream_id()
         self._core.send_stream_data(number, octets, end_stream=True)
         answer, end = b"", time.monotonic() + PATIENCE
@@ -57,7 +62,10 @@ class BlockingQuic:
             except TimeoutError:
                 self._core.handle_timer(now=time.monotonic())
             while (event := self._core.next_event()) is not None:
-                answer += self._octets(event, number)
+                if not answer and (answer := self._octets(event, number)):
+                    within()
+                else:
+                    answer += self._octets(event, number)
                 if getattr(event, "end_stream", False) and getattr(event, "stream_id", -1) == number:
                     self._send()
                     return answer
