@@ -13,7 +13,7 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from agtphost.stores.row_shapes import check_row
@@ -108,6 +108,11 @@ class RecordBlocks:
         block, place = divmod(number - 1, BLOCK)
         return self._read(block, "times")[place]
 
+    def facet_of(self, number: int) -> int:
+        """Return the facet of a record; 0 for one that is not there."""
+        block, place = divmod(number - 1, BLOCK)
+        return self._read(block, "facets")[place]
+
     def facets_of(self, low: int, high: int) -> array[int]:
         """Return the facet of each record of a range; 0 for one that is not there."""
         found = array("I")
@@ -131,8 +136,12 @@ class RecordBlocks:
             none.
         """
         first, last = (low - 1) // BLOCK, (high - 2) // BLOCK
-        for number, sums in self._read_sums(first, last + 1):
-            if sums.keys().isdisjoint(facets):
+        for number, pairs, octets in self._read_columns(first, last + 1):
+            if pairs:
+                has_none = facets.isdisjoint(_to_sums(pairs))
+            else:
+                has_none = facets.isdisjoint(self._columns.setdefault((number, "facets"), unpack("I", octets)))
+            if has_none:
                 continue
             start, end = max(number * BLOCK + 1, low), min((number + 1) * BLOCK + 1, high)
             yield start, [*map(facets.__contains__, self.facets_of(start, end))]
@@ -150,11 +159,6 @@ class RecordBlocks:
                 sums.update(_to_sums(pairs) if pairs else unpack("I", facets))
         del sums[0]
         return sums
-
-    def _read_sums(self, first: int, last: int) -> Iterator[tuple[int, Mapping[int, int]]]:
-        """Yield the records by facet of each block from one on and before another, the newest block first."""
-        for number, pairs, facets in self._read_columns(first, last):
-            yield number, _to_sums(pairs) if pairs else Counter(unpack("I", facets))
 
     def _read_columns(self, first: int, last: int) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield the sums of each block, and its facets where it has no sums, the newest block first."""

@@ -207,21 +207,24 @@ class RecordLook:
                     self._of_any_caller.append(number)
         return found
 
+    @cached_property
+    def _doubts(self) -> list[tuple[str, frozenset[int], Any]]:
+        """The columns that decide for records of some facets: which one, the facets, and the value that is wanted."""
+        search = self._search
+        caller = bytes.fromhex(search.caller or search.agent or "")
+        found = (("method", self._of_any_method, search.method), ("caller", self._of_any_caller, caller))
+        return [(column, frozenset(numbers), wanted) for column, numbers, wanted in found if numbers]
+
     def _conditions(self) -> _Conditions:
         """Return the conditions on the columns of a record."""
-        search, reader = self._search, self._reader
+        reader = self._reader
         found = _Conditions()
         for column, text in self._texts:
             found.add(f"r.{column} = ?", text)
         if self._facets is not None:
             found.add(f"r.facet {reader.among}", reader.to_list(self._facets))
-            caller = bytes.fromhex(search.caller or search.agent or "")
-            for column, numbers, wanted in (
-                ("method", self._of_any_method, search.method),
-                ("caller", self._of_any_caller, caller),
-            ):
-                if numbers:
-                    found.add(f"(NOT r.facet {reader.among} OR r.{column} = ?)", reader.to_list(numbers), wanted)
+            for column, numbers, wanted in self._doubts:
+                found.add(f"(NOT r.facet {reader.among} OR r.{column} = ?)", reader.to_list([*numbers]), wanted)
         return found
 
     def _next_bottom(self, low: int, width: int) -> int:
@@ -256,14 +259,23 @@ class RecordLook:
         if not self._reads:
             yield from numbers
             return
-        conditions = self._conditions()
-        statement = (
-            f"SELECT r.number FROM {self._reader.indexed} r WHERE r.number {self._reader.among} AND {conditions} "
-            "ORDER BY r.number DESC"
-        )
         while part := [*islice(numbers, PAGE)]:
-            rows = self._rows(statement, (self._reader.to_list(part), *conditions.values))
-            yield from [row[0] for row in rows]
+            if len(self._texts) > 1:
+                part = self._ask_columns(self._reader.indexed, part, self._conditions())
+            else:
+                for column, facets, wanted in self._doubts:
+                    asked = [number for number in part if self._blocks.facet_of(number) in facets]
+                    if asked:
+                        meant = {*self._ask_columns("record", asked, _Conditions([f"r.{column} = ?"], [wanted]))}
+                        meant.update(set(part).difference(asked))
+                        part = [number for number in part if number in meant]
+            yield from part
+
+    def _ask_columns(self, source: str, numbers: Sequence[int], conditions: _Conditions) -> list[int]:
+        """Return those of some records that meet conditions on their columns, newest first."""
+        among = self._reader.among
+        statement = f"SELECT r.number FROM {source} r WHERE r.number {among} AND {conditions} ORDER BY r.number DESC"
+        return [row[0] for row in self._rows(statement, (self._reader.to_list(numbers), *conditions.values))]
 
     # A page
 

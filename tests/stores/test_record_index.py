@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -304,6 +304,21 @@ def test_a_search_uses_the_indexes(large: Path) -> None:
         reader.new_facets(HALF)
         assert not scans(), plans
     reader.close()
+
+
+def test_columns_decide_where_a_facet_does_not_alone(large: Path) -> None:
+    """Of the records that an agent may have made, those alone are read whose caller only claimed an Agent-ID."""
+    asked: set[int] = set()
+
+    class Noting(RecordReader):
+        def to_list(self, numbers: Sequence[int]) -> object:
+            asked.update(number for number in numbers if number > TOOLS * 100)  # Others are those of facets.
+            return super().to_list(numbers)
+
+    reader = Noting(str(large), connect)
+    found = reader.count(CountedBy.AGENT, None, Search(caller=(42).to_bytes(32).hex(), since=HALF))
+    reader.close()
+    assert found.counts and asked and {number % 100 for number in asked} == {0}
 
 
 def test_a_search_ends_when_its_caller_leaves(large: Path) -> None:
