@@ -140,6 +140,21 @@ def test_an_agent_that_is_issued_and_not_admitted_is_named_and_admitted_by_reloa
     assert len(events(host, document["agent_id"])) == 1
 
 
+@pytest.mark.parametrize(("answer", "is_admitted"), [("\n", True), ("n\n", False)])
+def test_a_person_is_asked_whether_a_running_host_admits_the_agent(
+    host: Host, monkeypatch: pytest.MonkeyPatch, answer: str, is_admitted: bool
+) -> None:
+    """The next command that a person types works; who declines is told what admits the agent later."""
+    monkeypatch.setattr("agtphost.cli.agent.issue.on_terminal", lambda: True)
+    name = f"asked-{is_admitted}"
+    words = ["agent", "create", name, "--config", str(host.config)]
+    made = CliRunner().invoke(root.agtp, words, input=answer)
+    assert made.exit_code == 0 and "admit it now" in made.stderr, made.output
+    assert ("`agtp reload`" in made.stderr) is not is_admitted
+    called = host.agtp("call", "-", "DISCOVER", "/methods", "--as", name)
+    assert (called.returncode == 0) is is_admitted, called.stderr
+
+
 def test_one_label_is_issued_once(host: Host) -> None:
     """AGTP-170: the second registration of a label is refused, also of an agent of the other kind."""
     assert host.agtp("agent", "new", "twice").returncode == 0

@@ -38,6 +38,15 @@ def require_no_standby(config: Config) -> None:
         )
 
 
+def serves_here(config: Config) -> bool:
+    """Return whether a host of this configuration runs on this machine and serves."""
+    return bool(_holder(config)) and not standby_fields(Connection(config=config.file))
+
+
+def _holder(config: Config) -> str | None:
+    return locate_store(config.store).lock(config.host.state_dir).holder()
+
+
 def admit(config: Config, name: str) -> bool:
     """
     Make a running host admit an agent, and wait until the host answers it.
@@ -45,7 +54,7 @@ def admit(config: Config, name: str) -> bool:
     :return: whether a host runs; a stopped host admits the agent when it starts.
     :raises CommandError: the host does not admit the agent in time, or cannot be signalled.
     """
-    holder = locate_store(config.store).lock(config.host.state_dir).holder()
+    holder = _holder(config)
     if holder is None:
         return False
     number = holder.strip(", ").removeprefix("pid ")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.agent.admission import admit, require_no_standby
-from agtphost.cli.agent.unasked_scopes import confirm_unasked, unasked_scopes
+from agtphost.cli.agent.admission import admit, require_no_standby, serves_here
+from agtphost.cli.agent.unasked_scopes import confirm_unasked, on_terminal, unasked_scopes
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.failures import CommandError, WrongInput
 from agtphost.cli.genesis import tier_1_evidence
@@ -86,8 +86,8 @@ def new_command(
 
     Its Genesis and Identity Document are signed with the registrar's key. A caller also gets a key and a client
     certificate. The label must be free: no other agent may have it, or have had it within the last 90 days. A running
-    host admits the agent on SIGHUP, which --admit sends, and records that it was issued. A scope that nothing of this
-    host asks for is warned of, and on a terminal asked about.
+    host admits the agent on SIGHUP, which --admit sends, and records that it was issued; on a terminal you are asked. A
+    scope that nothing of this host asks for is warned of, and on a terminal asked about.
 
     \b
     Examples:
@@ -138,6 +138,8 @@ def new_command(
     if not as_json:
         # Before the host is asked: where that fails, the agent is issued all the same.
         print_summary(fields)
+        if not (hosted or admitted) and on_terminal() and serves_here(settings):
+            admitted = click.confirm("Make the running host admit it now, by a reload?", default=True, err=True)
     runs = not hosted and admitted and _admit(settings, fields)
     if as_json:
         print_json(fields)
