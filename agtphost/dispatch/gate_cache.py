@@ -57,7 +57,7 @@ class _CachedPass:
 
     __slots__ = (
         *("__weakref__", "bound", "caller", "checks", "conditions", "fields", "found", "method", "named", "passage"),
-        *("path", "peer"),
+        *("path", "peer", "proven"),
     )
 
     def __init__(self, exchange: Exchange, passage: GateChain) -> None:
@@ -70,7 +70,7 @@ class _CachedPass:
         """Those of which :attr:`named` was found."""
         self.named: tuple[str | None, ...] = ()
         self.found: tuple[tuple[str, Any], ...] = ()
-        self.caller = ""
+        self.caller, self.proven = "", False
         self.bound: Binding | None = None
         self.conditions: tuple[Condition, ...] = ()
         self.checks: tuple[_Check, ...] = ()
@@ -224,7 +224,8 @@ class GateChain:
         for name, value in kept.found:
             setattr(exchange, name, value)
         if kept.caller:
-            call.caller, call.agent_id = kept.caller, exchange.caller.agent_id  # type: ignore[union-attr]
+            call.caller, call.proven = kept.caller, kept.proven
+            call.agent_id = exchange.caller.agent_id  # type: ignore[union-attr]
         call.bound = kept.bound
         return True
 
@@ -254,7 +255,7 @@ class GateChain:
             else:
                 checks.append(self._checks[number])
             if number == self._body:
-                kept.caller, kept.bound = exchange.call.caller, exchange.call.bound
+                kept.caller, kept.proven, kept.bound = exchange.call.caller, exchange.call.proven, exchange.call.bound
         if worth:
             self._keep(common, kept, conditions, found, checks)
         return None

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from agtphost.handlers.tracing import Attributes, CallTrace, ClientSpan
+from agtphost.vocabulary.display_names import UNPROVEN
 
 if TYPE_CHECKING:
     from agtphost.contract.binding import Binding
@@ -29,6 +30,7 @@ class Call:
         "early",
         "held",
         "operator",
+        "proven",
         "response_id",
         "task_id",
         "trace",
@@ -44,6 +46,9 @@ class Call:
 
         self.caller = ""
         """Its label; empty while it is not known to be an agent's."""
+
+        self.proven = False
+        """Whether something proved that this agent makes the call: not its Agent-ID header alone."""
 
         self.operator = ""
         """The name of the operator who calls as no agent; empty where none does."""
@@ -76,7 +81,8 @@ class Call:
     @property
     def text(self) -> str:
         """Return the text that the call's lines in the log end with."""
-        who = self.caller or (f"the operator {self.operator}" if self.operator else "an unnamed caller")
+        caller = f"{self.caller} ({UNPROVEN})" if self.caller and not self.proven else self.caller
+        who = caller or (f"the operator {self.operator}" if self.operator else "an unnamed caller")
         if self.trial:
             who = f"{who if self.operator else 'an operator'}, with the rights of {self.trial},"
         called = "" if self.bound is None else f"{who} called {self.bound.display_name}"

@@ -73,6 +73,8 @@ def mark_event(event: LogEvent, call: Call) -> LogEvent:
     told: LogEvent = {**event, "call": call.text}
     for name in ("audit_id", "response_id", "agent_id", "task_id", "caller", "operator"):
         told.setdefault(name, getattr(call, name))
+    if call.caller:
+        told.setdefault("caller_proven", call.proven)
     if call.bound is not None:
         told.setdefault("called", call.bound.display_name)
     if told.get("message"):

@@ -117,6 +117,7 @@ def to_json_line(event: LogEvent) -> str:
             # As access lines have it: the label stays the same once a second agent has it, too.
             members["caller"] = split_told_apart(members["caller"])[0]
             members |= {"caller_id": members["agent_id"]} if "agent_id" in members else {}
+            members["caller_proven"] = event.get("caller_proven") is True
     failure = event.get("log_failure")
     if failure is not None:
         members["traceback"] = str(failure.getTraceback())[-LONGEST:]

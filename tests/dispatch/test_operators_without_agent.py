@@ -125,3 +125,8 @@ def test_lines_of_the_log_name_the_operator_who_calls() -> None:
     for caller in (made.identities.of_key(key_of("olga"), "olga"), None):
         assert made.call("QUERY", "/who", {}, caller=caller).status == 200
     assert said == ["the operator olga called QUERY /who", "an unnamed caller called QUERY /who"]
+    said.clear()
+    for caller in (made.agent("sure"), made.agent("claimed", certificate=False)):
+        for _ in range(2):  # The second passes with what the gates found of the first.
+            assert made.call("QUERY", "/who", {}, caller=caller).status == 200
+    assert said == ["sure called QUERY /who"] * 2 + ["claimed (unproven) called QUERY /who"] * 2

@@ -55,7 +55,10 @@ def test_a_call_and_an_access_line_are_members() -> None:
     line = json.loads(to_json_line(mark_event(event, call)))
     assert line["message"] == "it took 3 s"
     assert (line["time"], line["caller"], line["audit_id"]) == ("1970-01-01T00:00:00.500Z", "demo", "a" * 64)
-    assert line["caller_id"] == "b" * 64
+    assert (line["caller_id"], line["caller_proven"]) == ("b" * 64, False)
+    call.proven = True
+    line = json.loads(to_json_line(mark_event(event, call)))
+    assert (line["caller_id"], line["caller_proven"]) == ("b" * 64, True)
 
     call.caller = f"demo ({'b' * 8}...)"
     line = json.loads(to_json_line(mark_event(event, call)))

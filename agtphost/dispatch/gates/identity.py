@@ -304,6 +304,7 @@ class CallerGate:
             exchange.assurance = Assurance.GATEWAY
         else:
             exchange.assurance = Assurance.HEADER
+        exchange.call.proven = exchange.assurance > Assurance.HEADER and not tried
         # Last: the record of the refusal then says who was stopped, and how surely it was that agent.
         try:
             refuse_stopped(self._states(caller), "caller", agent_id)
