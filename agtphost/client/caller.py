@@ -167,7 +167,7 @@ class ClientOptions(TypedDict, total=False):
 
     tls_port: int
     """
-    With ``quic=True``, for the client of one host: its port for TLS, where that is known and QUIC has one of its own.
+    With ``quic=True``, for the client of one host: its port for TLS, where that is known and QUIC has another one.
     The error of a host that is silent by UDP then says whether it answers there.
     """
 

@@ -62,19 +62,19 @@ def explain_silence(destination: Destination, tls_port: int, *, is_there: bool) 
     """
     Return the error for a host that does not answer by UDP.
 
-    :param tls_port: the host's port for TLS; 0: that of ``destination``, unless QUIC has one of its own.
+    :param tls_port: the host's port for TLS; 0: it is not known, or is that of ``destination``.
     :param is_there: whether it answers by TCP at :func:`tls_place`.
     """
-    beside = f" at port {tls_port}" if tls_port else ""
+    at_port = f" at port {tls_port}" if tls_port else ""
     if not is_there:
         other = "" if tls_port else " If [quic] port is not TLS's, TCP has another: call without --quic."
         return CannotConnect(
-            f"{destination} answers neither by UDP nor by TCP{beside}.",
+            f"{destination} answers neither by UDP nor by TCP{at_port}.",
             f"Check host and port, and that the host is running.{other}",
         )
     named = "" if tls_port else " its port in the URI if [quic] port is not TLS's,"
     return CannotConnect(
-        f"{destination} does not answer by UDP; without --quic it answers, by TCP{beside}.",
+        f"{destination} does not answer by UDP; without --quic it answers, by TCP{at_port}.",
         f"QUIC needs enabled = true in [quic] of the host's host.toml,{named} and a network that lets UDP through.",
     )
 

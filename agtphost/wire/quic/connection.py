@@ -303,7 +303,7 @@ class BoundedConnection(quic.QuicConnection):
         self._count_frame(frame_type, 2)
         if _peek(buf) >= self._packet_number:  # All spaces share its count (RFC 9000 section 13.1).
             why = "a packet that was never sent is acknowledged"
-            raise quic.QuicConnectionError(quic.QuicErrorCode.PROTOCOL_VIOLATION, frame_type, why)
+            raise quic.QuicConnectionError(QuicErrorCode.PROTOCOL_VIOLATION, frame_type, why)
         super()._handle_ack_frame(context, frame_type, buf)
 
     def _handle_ping_frame(self, context: Any, frame_type: int, buf: Buffer) -> None:
