@@ -145,7 +145,7 @@ class ResourceList:
         last, ttl = "", None
         for server in self._servers:
             name = server.settings.name
-            if (name,) < after[:1]:
+            if (name,) < after[:1] or not self._may_list(context, server):
                 continue
             entries, kept = await self._entries(context, server)
             ttl = shortest(ttl, kept)
@@ -178,6 +178,13 @@ class ResourceList:
                 raise refusal("mcp", server.settings.name, failure) from failure
             log.warn("MCP server {server} does not list: {why}", server=server.settings.name, why=str(failure))
             return {}, None
+
+    def _may_list(self, context: BuiltInContext, server: McpServer) -> bool:
+        """Return whether the caller might use an entry: a server that is closed to it is not asked, nor started."""
+        settings = server.settings
+        named = settings.prompts if self._kind == "prompts" else settings.resources
+        known = server.resources.get_known(self._kind)
+        return any(self._is_admitted(context, server, key) for key in ("", *named, *known))
 
     def _is_admitted(self, context: BuiltInContext, server: McpServer, key: str) -> bool:
         binding = self._binding_of(server, self._kind, key)

@@ -238,6 +238,25 @@ async def test_overrides_of_resources_and_prompts_win() -> None:
                 assert (refusal.reason, refusal.explanation) == ("unknown-prompt", UNKNOWN), (name, action)
 
 
+@pytest.mark.parametrize("payload", [{}, {"server": "srv"}])
+@pytest.mark.parametrize("action", ["mcp.resources.list", "mcp.resources.templates.list", "mcp.prompts.list"])
+@pytest_twisted.ensureDeferred
+async def test_a_server_of_which_a_caller_may_use_nothing_is_not_asked(action: str, payload: dict[str, Any]) -> None:
+    """Its list is empty, whatever the server has, and no process of it is started for that."""
+    async with host("handshake", isolation="per-agent") as ask:
+        asked: list[str] = []
+        instance_of = ask.server.instance_of
+
+        def note(agent_id: str, *rest: Any) -> Any:
+            asked.append(agent_id)
+            return instance_of(agent_id, *rest)
+
+        ask.server.instance_of = note  # type: ignore[method-assign]
+        closed = (await ask(action, payload, admits=lambda binding: False)).result["mcp_response"]
+        assert ([*closed.values()], asked) == ([[]], [])
+        assert await ask(action, payload) and len(asked) == 1
+
+
 @pytest_twisted.ensureDeferred
 async def test_lists_show_what_may_be_used() -> None:
     """Design decision 14: an entry that its reader may not use is not listed."""
