@@ -11,7 +11,7 @@ from agtphost.audit import checkpoint
 from agtphost.audit.merkle import Growth, Tree
 from agtphost.cli.failures import Unverified
 from agtphost.cli.progress import show_progress
-from agtphost.cli.store_move import finish_move, new_move, withdraw_move
+from agtphost.cli.store_move import arriving_move, finish_move, new_move, withdraw_move
 from agtphost.stores.copying import PUBLISHED, TABLES, ReadTable, Row, WriteTable
 from agtphost.stores.location import StoreLocation
 from agtphost.stores.row_shapes import SHAPES, check_row
@@ -27,8 +27,8 @@ def copy_store(
     """
     Copy all rows of a store into a new one, which is removed after an error; then no host can serve the old one.
 
-    The old store is marked before the new one can be seen, and the mark is completed afterwards. If the process dies in
-    between, hosts can serve one of both at most.
+    The old store is marked before the new one can be seen, the mark is completed afterwards, and then hosts can serve
+    the new one. If the process dies in between, hosts can serve one of both at most.
 
     :param server_id: the host that the records are of.
     :param state_dir: of the host; it has the numbers of what was published, where a store does not have them.
@@ -51,7 +51,7 @@ def copy_store(
     try:
         with (
             source.read_tables(moves=move is not None, resumed=resumed) as read,
-            target.write_tables(server_id) as write,
+            target.write_tables(server_id, None if move is None else arriving_move(move)) as write,
         ):
             size, root = _newest_checkpoint(read, source.name)
             growth = Growth(lambda level, number: b"", 0)
@@ -80,7 +80,14 @@ def copy_store(
             withdraw_move(source, target, move)
         raise
     if move is not None:
-        finish_move(source, move)
+        try:
+            is_finished = finish_move(source, target, move)
+        except StoreError as error:
+            raise StoreError(
+                f"{target.name} is written; {error}. Run the command again, and hosts can serve it"
+            ) from error
+        if not is_finished:
+            raise StoreError(f"{source.name} has another mark now, so no host can serve {target.name}; remove that")
     return dict(copied)
 
 

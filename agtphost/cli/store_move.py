@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing, suppress
+from dataclasses import replace
 
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.output import print_note
@@ -11,7 +13,7 @@ from agtphost.stores.location import StoreLocation
 from agtphost.stores.moves import StoreMove
 from agtphost.stores.settings import locate_url
 from agtphost.vocabulary.foreign_errors import explain
-from agtphost.vocabulary.times import stamp
+from agtphost.vocabulary.times import instant
 
 
 def new_move(target: StoreLocation) -> StoreMove:
@@ -20,15 +22,27 @@ def new_move(target: StoreLocation) -> StoreMove:
 
     :raises StoreError: the copy has no URL that can be written down.
     """
-    return StoreMove(target=target.url, at=stamp(), complete=False)
+    return StoreMove(target=target.url, at=instant(time.time_ns() // 1000), complete=False)
 
 
-def finish_move(source: StoreLocation, move: StoreMove) -> None:
-    """Complete the mark of a store whose copy is there; where this fails, no host can serve the store all the same."""
-    try:
-        source.change_move(move, move.finish())
-    except StoreError as error:
-        print_note(f"the copy is complete, but this could not be written into {source.name}: {error}")
+def arriving_move(move: StoreMove) -> StoreMove:
+    """Return the mark that keeps hosts from a copy until the store that it is of is known to have been copied."""
+    return replace(move, target="", complete=False)
+
+
+def finish_move(source: StoreLocation, target: StoreLocation, move: StoreMove) -> bool:
+    """
+    Complete the mark of a store whose copy is there, and then let hosts serve the copy.
+
+    :return: whether the store had this mark, and the copy is that of the same command; otherwise hosts serve neither.
+    :raises StoreError: one of them cannot be written; the same command, typed again, goes on here.
+    """
+    if not move.complete and not source.change_move(move, move.finish()):
+        return False
+    arriving = target.find_move()
+    if arriving is None or not arriving.is_arriving:
+        return True
+    return arriving == arriving_move(move) and target.change_move(arriving, None)
 
 
 def holds_copy(target: StoreLocation, source: StoreLocation) -> bool:
@@ -47,14 +61,14 @@ def holds_copy(target: StoreLocation, source: StoreLocation) -> bool:
 
 def finish_interrupted(source: StoreLocation, target: StoreLocation) -> bool:
     """
-    Complete the mark of a store whose copy is there, although its command did not report that; return whether it is.
+    Finish the move of a store whose copy is there, although its command did not report that; return whether it is.
 
     :raises StoreError: one of the stores cannot be read, or the mark cannot be written.
     """
     move = source.find_move()
     if move is None or move.target != target.url or not holds_copy(target, source):
         return False
-    return move.complete or source.change_move(move, move.finish())
+    return finish_move(source, target, move)
 
 
 def withdraw_move(source: StoreLocation, target: StoreLocation, move: StoreMove) -> None:

@@ -148,6 +148,8 @@ def change_sqlite_move(path: Path, seen: StoreMove, move: StoreMove | None) -> b
             found = read_move(connection) == seen
             if found:
                 _mark(connection, path, move)
+            if seen.is_arriving:
+                _empty_log(connection)
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path} cannot be marked: {explain(error)}") from error
     return found
@@ -170,10 +172,11 @@ def upgrade_moved(path: Path) -> tuple[int, int]:
 
 
 @contextmanager
-def write_sqlite(path: Path) -> Iterator[WriteTable]:
+def write_sqlite(path: Path, mark: StoreMove | None) -> Iterator[WriteTable]:
     """
     Make a SQLite store of the rows that are written; without an error it is there afterwards, and else it is not.
 
+    :param mark: keeps hosts from the new store until it is removed.
     :raises StoreError: there is a file already, or it cannot be made.
     """
     if path.exists():
@@ -186,15 +189,22 @@ def write_sqlite(path: Path) -> Iterator[WriteTable]:
             upgrade.bring_up(connection, str(making))
             connection.execute("BEGIN IMMEDIATE")
             yield lambda table, rows: _insert(connection, table, iter(rows))
+            if mark is not None:
+                put_move(connection, mark)
             connection.execute("COMMIT")
-            # The log goes into the file, which is renamed without it.
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            connection.execute("PRAGMA journal_mode=DELETE").fetchall()
+            # The file is renamed without its log.
+            _empty_log(connection)
         _publish(making, path)
     except (sqlite3.Error, OSError) as error:
         raise StoreError(f"{path} cannot be written: {explain(error)}") from error
     finally:
         _remove(making)
+
+
+def _empty_log(connection: Connection) -> None:
+    """Let the file of a new store have everything, without a log."""
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.execute("PRAGMA journal_mode=DELETE").fetchall()
 
 
 def _insert(connection: Any, table: str, rows: Iterator[Row]) -> None:

@@ -266,11 +266,12 @@ class StoreLocation:
         """
         raise StoreError(f"{self.name} is read by its plugin; use the means that the plugin has for this")
 
-    def write_tables(self, server_id: str) -> AbstractContextManager[WriteTable]:
+    def write_tables(self, server_id: str, mark: StoreMove | None = None) -> AbstractContextManager[WriteTable]:
         """
         Return a context in which a new store is made of rows; an error in it leaves nothing.
 
         :param server_id: the host that the records are of.
+        :param mark: keeps hosts from the new store until it is removed.
         :raises StoreError: there is a store already, or it cannot be made.
         """
         raise StoreError(f"{self.name} is written by its plugin; use the means that the plugin has for this")
@@ -378,10 +379,10 @@ class SQLiteLocation(StoreLocation):
 
         return read_sqlite(self._path, moves=moves, resumed=resumed)
 
-    def write_tables(self, server_id: str) -> AbstractContextManager[WriteTable]:
+    def write_tables(self, server_id: str, mark: StoreMove | None = None) -> AbstractContextManager[WriteTable]:
         from agtphost.stores.copying import write_sqlite
 
-        return write_sqlite(self._path)
+        return write_sqlite(self._path, mark)
 
     def copy(self, target: Path, progress: Progress) -> int:
         from agtphost.stores import snapshot

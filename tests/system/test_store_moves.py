@@ -290,6 +290,39 @@ def test_a_store_whose_copy_was_copied_on_is_not_given_back(stopped: tuple[Path,
     assert [is_served(locate_url(each)) for each in stores[::2]] == [False, True]
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_copy_is_served_only_after_its_end_is_reported(
+    stopped: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """So a mark that is not complete proves that no host has served the copy, and that nobody has copied it on."""
+    config, file = stopped
+    source, target = urls(way, config, file, tmp_path)
+    old, new = locate_url(source), locate_url(target)
+    change = type(old).change_move
+
+    def die(self: StoreLocation, seen: StoreMove, move: StoreMove | None) -> bool:
+        if self is old:
+            raise KeyboardInterrupt
+        return change(self, seen, move)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(old), "change_move", die)
+        with pytest.raises(KeyboardInterrupt):
+            copy_store(old, new, "localhost", config.parent / "state")
+    assert (is_served(old), is_served(new)) == (False, False) and holds_copy(new, old)
+    onward = agtp("store", "copy", target, f"sqlite:{tmp_path / 'third.sqlite3'}", cwd=config.parent)
+    assert onward.returncode == 2 and "has not reported its end. Run `agtp store copy` again" in onward.stderr
+    refused = agtp("store", "reopen", target, cwd=config.parent)
+    assert refused.returncode == 2 and "--force" in refused.stderr and not is_served(new)
+    shown = agtp("store", "status", cwd=config.parent)
+    assert shown.returncode == 0
+    again = agtp("store", "copy", source, target, "--json", cwd=config.parent)
+    assert again.returncode == 0 and json.loads(again.stdout)["was_there"], again.stderr
+    assert (is_served(old), is_served(new)) == (False, True)
+    move = old.find_move()
+    assert move is not None and move.complete and new.find_move() is None
+
+
 def test_a_file_that_is_marked_under_a_host_takes_no_more_records(stopped: tuple[Path, Path]) -> None:
     """Although no lock showed that the host has it; the next transaction finds the mark."""
     _, file = stopped

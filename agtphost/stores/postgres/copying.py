@@ -62,7 +62,8 @@ def read_postgres(address: Address, resumed: StoreMove | None) -> Iterator[Store
 
 def _holder_of(move: StoreMove) -> str:
     """Return column ``holder`` with a mark. Hosts of earlier versions take it for a host that serves."""
-    name = f"the copy in {database_url.name_of(move.target)}"
+    where = "that has not reported its end" if move.is_arriving else f"in {database_url.name_of(move.target)}"
+    name = f"the copy {where}"
     holder = Holder(
         name=name, machine=socket.gethostname(), directory=os.getcwd(), takeover_after=LONGEST_LEASE, move=move
     )
@@ -141,11 +142,12 @@ def _read_table(session: Session, table: str) -> Iterator[Row]:
 
 
 @contextmanager
-def write_postgres(address: Address, server_id: str) -> Iterator[WriteTable]:
+def write_postgres(address: Address, server_id: str, mark: StoreMove | None) -> Iterator[WriteTable]:
     """
     Make a store of the rows that are written; without an error it is there afterwards, and else nothing is changed.
 
     :param server_id: the host that the records are of.
+    :param mark: keeps hosts from the new store until it is removed.
     :raises StoreError: there is a store with records already, or it cannot be made.
     """
 
@@ -175,9 +177,10 @@ def write_postgres(address: Address, server_id: str) -> Iterator[WriteTable]:
             )
         yield write
         row = session.execute(
-            "UPDATE store SET news = news + 1, (last, issued_at) = "
+            "UPDATE store SET news = news + 1, holder = ?, (last, issued_at) = "
             "(SELECT coalesce(max(number), 0), coalesce(max(issued_at), 0) FROM record) "
-            "WHERE last = 0 AND holder = '' RETURNING one"
+            "WHERE last = 0 AND holder = '' RETURNING one",
+            ("" if mark is None else _holder_of(mark),),
         ).fetchone()
         if row is None:
             raise StoreError(f"{session.name}: a host began to serve this store during the copy; nothing was changed")

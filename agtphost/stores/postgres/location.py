@@ -182,11 +182,11 @@ class PostgresLocation(StoreLocation):
 
         return read_postgres(address, resumed)
 
-    def write_tables(self, server_id: str) -> AbstractContextManager[WriteTable]:
+    def write_tables(self, server_id: str, mark: StoreMove | None = None) -> AbstractContextManager[WriteTable]:
         address = self._address()
         from agtphost.stores.postgres.copying import write_postgres
 
-        return write_postgres(address, server_id)
+        return write_postgres(address, server_id, mark)
 
     def upgrade(self) -> tuple[int, int]:
         address = self._address()
