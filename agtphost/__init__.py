@@ -28,6 +28,7 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.features`: what a capability that can be switched on is built from, and what it adds
 - :mod:`.iagtp`: every interface of agtphost, and what each does not promise
 - :mod:`.identity`: who agents are, and how that is proven
+- :mod:`.logs`: the log: which lines there are, and of which call
 - :mod:`.mcp`: the server side of MCP, over the way to a host that it is given
 - :mod:`.methods`: the protocol's own methods, each a binding like any endpoint
 - :mod:`.metrics`: what a host tells in numbers: Prometheus metrics, health, readiness

@@ -47,9 +47,9 @@ def makeService(options: Options) -> IService:
 
     from agtphost.config import load
     from agtphost.host.host_loader import load_host
-    from agtphost.host.json_log import print_json_lines
     from agtphost.host.root import HostService
     from agtphost.host.start_failure import StandardError, reasons
+    from agtphost.logs.json_log import print_json_lines
 
     path = Path(options["config"])
     with ExitStack() as stack:

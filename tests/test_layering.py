@@ -90,6 +90,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bridge": EVERYONE | {"client", "contract", "http", "identity", "mcp", "protocols"},
     # Documents of a grammar: nothing of a host is in them but how its contracts are checked.
     "agis": EVERYONE | {"contract", "search"},
+    # What it writes it takes from the ledger and from the calls that run.
+    "logs": EVERYONE | {"audit", "handlers", "http"},
     # What its own distribution has of the host, module by module: tests/supply/test_conformance.py.
     "conformance": {"vocabulary", "contract"},
     "cli": EVERYONE
@@ -125,10 +127,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cluster",
         "features",
         "http_clients",
+        "logs",
     },
     # What fronts have in common that are features, or are to become some; `http` itself knows no configuration.
     "http_clients": EVERYONE | {"config", "dispatch", "http", "identity", "protocols", "wire"},
-    "tap": EVERYONE | {"config", "host"},
+    "tap": EVERYONE | {"config", "host", "logs"},
     # What a feature is built from and what it adds, of ours as of others: it knows types, and no part of the host.
     "features": EVERYONE
     | {"audit", "config", "contract", "dispatch", "handlers", "http", "identity", "search", "stores"},

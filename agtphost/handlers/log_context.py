@@ -3,7 +3,7 @@ The call that a line of the log belongs to.
 
 The dispatcher sets the call for everything that runs in its course: gates, handlers, and what they await. The Audit-ID
 of a call is the hash of its record, and so is known only once it is sealed: what is logged before waits for it, unless
-that takes too long (:mod:`agtphost.host.call_events`).
+that takes too long (:mod:`agtphost.logs.call_events`).
 """
 
 from __future__ import annotations

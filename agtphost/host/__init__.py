@@ -52,6 +52,6 @@ The process:
   :mod:`.pod_label`: in Kubernetes, which host serves;
   :mod:`.rehearsal`: the same for ``agtp check``, with :mod:`.quic_warnings`
 - :mod:`.signals`, :mod:`.reload_plan`, :mod:`.start_failure`: SIGHUP, what a reload applies, and shutdown
-- :mod:`.log_file`, :mod:`.log_throttle`, :mod:`.call_events`, :mod:`.access_log`, :mod:`.json_log`: the log
+- :mod:`.log_file`: the files of the log; the rest of it is in :mod:`agtphost.logs`
 - :mod:`.server_check`: the lists that ``agtp check --ask`` gets from MCP servers
 """

@@ -18,7 +18,6 @@ from twisted.logger import Logger
 from agtphost.cluster.pod_label import PodLabel
 from agtphost.cluster.process_reports import ProcessReporter
 from agtphost.config.surfaces import FRONT, REGISTRY
-from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.agents import restore
 from agtphost.host.bootstrap import bootstrap
@@ -52,6 +51,7 @@ from agtphost.http.refusals import RefusalRecorder
 from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
 from agtphost.identity.keys import fastest_signer
+from agtphost.logs.access_log import AccessLog
 from agtphost.methods.continuation import continuation_key
 from agtphost.negotiation.contract_cleanup import ContractCleanup
 from agtphost.stores.interfaces import ILease

@@ -17,8 +17,6 @@ from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.assembly import AssembledHost, assemble
 from agtphost.host.host_loader import LoadedHost
-from agtphost.host.json_log import use_json_lines
-from agtphost.host.log_throttle import LogThrottling
 from agtphost.host.reload_candidate import Candidate
 from agtphost.host.reloader import Reloader, Requester
 from agtphost.host.service_manager import ServiceManagerNotifier
@@ -26,6 +24,8 @@ from agtphost.host.signals import SignalHandlers
 from agtphost.host.standby import StandbyHost, lease_of
 from agtphost.host.start_failure import SUPERSEDED, StandardError, StartFailed, exit_now
 from agtphost.host.trial_start import find_start_problems, list_problems
+from agtphost.logs.json_log import use_json_lines
+from agtphost.logs.log_throttle import LogThrottling
 from agtphost.protocols.polling import hasten
 from agtphost.protocols.steady_timers import use_steady_clock
 from agtphost.stores import StoreError

@@ -22,7 +22,6 @@ from agtphost.config.http import Listener
 from agtphost.config.surfaces import Surface, http_faults, surfaces
 from agtphost.dispatch.gates.limits import Allowances, address_origin
 from agtphost.errors import ConfigurationError
-from agtphost.host.access_log import access_line_writer
 from agtphost.host.host_loader import read_mandates
 from agtphost.host.listener import http_limits
 from agtphost.http.cross_origin import PER_MINUTE, CrossOrigin
@@ -31,6 +30,7 @@ from agtphost.http.mounts import Mount
 from agtphost.http.refusals import RefusalRecorder
 from agtphost.http.served_surface import ServedSurface
 from agtphost.http.tls import ListenerTls, TlsCreator, ask_browsers, https_options, names_of
+from agtphost.logs.access_log import access_line_writer
 from agtphost.protocols.tls import ServerTLS
 from agtphost.vocabulary.origins import origin_of
 

@@ -21,7 +21,7 @@ from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.audit.writer import Submission
-from agtphost.host.access_log import watch_calls
+from agtphost.logs.access_log import watch_calls
 from agtphost.stores import MemoryStore
 from agtphost.stores.rows import ItemRow
 from tests.audit.drafting import ALICE, BOB, KEY, draft, group_writer, sealed, sqlite_store, transition

@@ -17,7 +17,7 @@ from aioquic.buffer import encode_uint_var as number
 from twisted.internet.defer import succeed
 from twisted.logger import LogEvent, globalLogPublisher
 
-from agtphost.host.log_throttle import INTERVAL, LOGGED_IN_FULL, LogThrottle
+from agtphost.logs.log_throttle import INTERVAL, LOGGED_IN_FULL, LogThrottle
 from agtphost.protocols import ConnectionLimits, listener_connections
 from agtphost.protocols.limits import HASTE, WAITING
 from agtphost.protocols.quic import datagrams, qlog

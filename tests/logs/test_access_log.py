@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agtphost.host.access_log import watch_calls
+from agtphost.logs.access_log import watch_calls
 from tests.metrics.samples import group, record
 
 

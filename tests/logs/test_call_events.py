@@ -14,8 +14,8 @@ from twisted.python.threadable import registerAsIOThread
 
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.log_context import CALL, Call
-from agtphost.host.call_events import LONGEST_WAIT, MOST_WAITING, CallEvents
 from agtphost.identity.peer import Peer
+from agtphost.logs.call_events import LONGEST_WAIT, MOST_WAITING, CallEvents
 from agtphost.protocols.coroutines import drive
 from agtphost.wire.events import Response
 from tests.dispatch.hosts import CALLER, DispatchHost, certificate

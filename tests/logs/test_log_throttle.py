@@ -14,7 +14,7 @@ from twisted.internet.task import Clock
 from twisted.logger import LogEvent, Logger, LogLevel, LogPublisher, formatEvent
 from twisted.python.failure import Failure
 
-from agtphost.host.log_throttle import INTERVAL, LOGGED_IN_FULL, MOST_KINDS, LogThrottle, LogThrottling
+from agtphost.logs.log_throttle import INTERVAL, LOGGED_IN_FULL, MOST_KINDS, LogThrottle, LogThrottling
 from tests.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[2] / "agtphost"

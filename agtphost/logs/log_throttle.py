@@ -29,8 +29,8 @@ from twisted.logger import (
 )
 from zope.interface import implementer
 
-from agtphost.host.access_log import NAMESPACE as ACCESS
-from agtphost.host.call_events import CallEvents
+from agtphost.logs.access_log import NAMESPACE as ACCESS
+from agtphost.logs.call_events import CallEvents
 
 LOGGED_IN_FULL = 20
 """Events of one kind that are logged in full per interval."""

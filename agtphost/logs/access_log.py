@@ -2,7 +2,7 @@
 Write access lines, one JSON object per request; ``[log] access`` switches them on.
 
 Every kind of request writes them by :func:`access_line_writer`, with its own value of the member ``kind``. The operator
-asked for each of these lines, so none is left out: :mod:`agtphost.host.log_throttle` lets their namespace pass.
+asked for each of these lines, so none is left out: :mod:`agtphost.logs.log_throttle` lets their namespace pass.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ from twisted.logger import (
     globalLogPublisher,
 )
 
-from agtphost.host.access_log import MEMBERS as ACCESS_MEMBERS
-from agtphost.host.call_events import SUFFIX
+from agtphost.logs.access_log import MEMBERS as ACCESS_MEMBERS
+from agtphost.logs.call_events import SUFFIX
 from agtphost.vocabulary.display_names import split_told_apart
 
 OF_CALL = ("caller", "operator", "called", "audit_id", "response_id", "agent_id", "task_id")

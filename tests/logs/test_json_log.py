@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from twisted.logger import LogBeginner, LogEvent, Logger, LogPublisher, globalLogPublisher, textFileLogObserver
 
 from agtphost.handlers.log_context import Call
-from agtphost.host.access_log import access_line_writer
-from agtphost.host.call_events import mark_event
-from agtphost.host.json_log import print_json_lines, to_json_line, use_json_lines
+from agtphost.logs.access_log import access_line_writer
+from agtphost.logs.call_events import mark_event
+from agtphost.logs.json_log import print_json_lines, to_json_line, use_json_lines
 from agtphost.tap import Options, makeService
 
 LOUD = """
