@@ -35,7 +35,8 @@
 - :mod:`.send_targets`: what leaves AGTP by SEND, and what CONNECT may connect
 - :mod:`.methods`: ``[methods]``: the standard methods that are on, and what they keep
 - :mod:`.metrics`: ``[metrics]``: where this host tells in numbers how it is
-- :mod:`.quic`: ``[quic]``: whether the host also listens for AGTP over QUIC
+- :mod:`.quic`: ``[quic]``: whether the host also listens for AGTP over QUIC; :mod:`.quic_warnings`: what lacks for it
+- :mod:`.file_access`: files that other users can change
 - :mod:`.registry`: ``[registry]``: cards of agents, and how those elsewhere are reached
 - :mod:`.merchant`: ``[merchant]``: what hosted merchants ask of PURCHASE, and how long their quotes are good
 - :mod:`.oauth`: ``[policies.oauth]``: external credentials, and who may issue them

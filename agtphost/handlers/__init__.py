@@ -7,7 +7,8 @@ What answers an endpoint.
 - :mod:`.operators`: who runs the host, and what each role may do
 - :mod:`.authorization`: who acts for the people: operators, registrars, overseers; :mod:`.addresses`: people and groups
 - :mod:`.deciders`: who decided something, and when, for the refusal of a later decision
-- :mod:`.function` and :mod:`.threads`: registered Python functions
+- :mod:`.function` and :mod:`.threads`: registered Python functions; :mod:`.modules`: their modules, imported anew
+- :mod:`.turn_executor`: work off the reactor, in turn
 - :mod:`.asyncio_loop`: functions of asyncio; :mod:`.function_check`: whether a function can answer where it runs
 - :mod:`.endpoint` and :mod:`.type_schemas`: ``@endpoint``: what type hints and docstrings say of an endpoint
 - :mod:`.composition` and :mod:`.recipe_step`: recipes

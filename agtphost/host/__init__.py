@@ -11,10 +11,9 @@ Build steps, in order:
 - :mod:`.evidence`: store, ledger and summaries (:mod:`.summary_writer`); :mod:`.verifications`: its verifications
 - :mod:`.services` and :mod:`.registry`: the services that every part uses, and the table of what can be called;
   :mod:`.running_host`: the host as its features see it;
-  :mod:`.process_state`: the part of it that outlives a reload; :mod:`.turn_executor`: work off the
-  reactor
+  :mod:`.process_state`: the part of it that outlives a reload
 - :mod:`.core`: what answers requests under one configuration; :mod:`.generations`: replacing one core by the next
-- :mod:`.reloader`, with :mod:`.reload_candidate` and :mod:`.modules`: reload without a restart;
+- :mod:`.reloader`, with :mod:`.reload_candidate`: reload without a restart;
   :mod:`.configuration_bindings`: reload by a request over AGTP
 - :mod:`.upstreams`, with :mod:`.a2a`: hosted MCP servers, A2A agents and ACP servers; :mod:`.server_pool`: upstreams
   that a reload keeps
@@ -38,8 +37,7 @@ Services:
 - :mod:`.vitals_reader`: the host's vital signs
 - :mod:`.notice_queue`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.agent_admission`:
   consequences of lifecycle changes of agents
-- :mod:`.file_access`: files that other users can change;
-  :mod:`.file_rotation`: keys and endpoint files that change; :mod:`.publication_history`:
+- :mod:`.file_rotation`: keys and endpoint files that change; :mod:`.publication_history`:
   numbers of what is published; :mod:`.newest_key`: the newest signing key, by the store; :mod:`.trust_anchors`: trust
   anchors that are fetched
 
@@ -50,7 +48,7 @@ The process:
   a configuration or an agent from being taken then;
   :mod:`.process_description`: what a host reports of itself to the others of its store;
   :mod:`.pod_label`: in Kubernetes, which host serves;
-  :mod:`.rehearsal`: the same for ``agtp check``, with :mod:`.quic_warnings`
+  :mod:`.rehearsal`: the same for ``agtp check``
 - :mod:`.signals`, :mod:`.reload_plan`, :mod:`.start_failure`: SIGHUP, what a reload applies, and shutdown
 - :mod:`.log_file`: the files of the log; the rest of it is in :mod:`agtphost.logs`
 - :mod:`.server_check`: the lists that ``agtp check --ask`` gets from MCP servers

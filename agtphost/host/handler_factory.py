@@ -28,8 +28,8 @@ from agtphost.handlers.function import BlockingFunction, Function, RegisteredFun
 from agtphost.handlers.function_check import require_suitable
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.threads import Threads
+from agtphost.handlers.turn_executor import executor_of
 from agtphost.host import plugins
-from agtphost.host.turn_executor import executor_of
 from agtphost.upstream.external import ExternalService
 from agtphost.upstream.https import trust_of
 from agtphost.vocabulary.foreign_errors import explain

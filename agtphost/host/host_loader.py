@@ -12,6 +12,7 @@ from pathlib import Path
 from twisted.logger import Logger
 
 from agtphost.config import Config, line_of, problems_in
+from agtphost.config.file_access import access_warnings
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.endpoint_loading import causes, lasting_problems
@@ -23,7 +24,6 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.handlers.interface import IHandler
 from agtphost.host import agents, bindings
 from agtphost.host.feature_loading import HOST_FEATURES, LoadedFeature, load_features
-from agtphost.host.file_access import access_warnings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, make_plugins
 from agtphost.host.reload_plan import HANDLERS, TLS_FILES, Inventory, stamp_endpoint_files, stamp_modules

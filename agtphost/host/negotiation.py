@@ -12,8 +12,8 @@ from agtphost.contract.recipes.recipe_loading import RecipeRules
 from agtphost.contract.recipes.selection import NEVER
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
+from agtphost.handlers.turn_executor import executor_of
 from agtphost.host.host_loader import LoadedHost
-from agtphost.host.turn_executor import executor_of
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.negotiation.process_state import NegotiationState

@@ -22,6 +22,7 @@ from agtphost.dispatch.gates.limits import AllowanceTable
 from agtphost.dispatch.running_calls import RunningCalls
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.handlers.listening_requests import ListeningRequests
+from agtphost.handlers.turn_executor import TurnExecutor, executor_of
 from agtphost.host.delegation import DelegatedWork
 from agtphost.host.evidence import Evidence
 from agtphost.host.host_loader import LoadedHost
@@ -32,7 +33,6 @@ from agtphost.host.publication import HISTORY
 from agtphost.host.publication_history import PublicationHistory
 from agtphost.host.running_host import RunningHost
 from agtphost.host.transports import OfferedTransports
-from agtphost.host.turn_executor import TurnExecutor, executor_of
 from agtphost.identity.key_history import every_public
 from agtphost.identity.live_directory import LiveDirectory
 from agtphost.methods.continuation import Continuations, continuation_key

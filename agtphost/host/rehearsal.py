@@ -21,7 +21,9 @@ from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogPublish
 from zope.interface import implementer
 
 from agtphost.config import Config, examine, problems_in
+from agtphost.config.file_access import access_warnings
 from agtphost.config.launch_script import missing_scripts
+from agtphost.config.quic_warnings import quic_warnings
 from agtphost.config.replacement import replace_value
 from agtphost.config.surfaces import surfaces
 from agtphost.contract.endpoint_table import AmbiguousEndpoints
@@ -29,11 +31,9 @@ from agtphost.errors import ConfigurationError, Problem, report_unreadable
 from agtphost.host import expiry_watch, host_loader
 from agtphost.host.assembly import assemble
 from agtphost.host.evidence import is_first_start, place_problems
-from agtphost.host.file_access import access_warnings
 from agtphost.host.host_loader import TABLES_OF_PART, LoadedHost, ProblemsByPart
 from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.ordered_services import LedgerService
-from agtphost.host.quic_warnings import quic_warnings
 from agtphost.iagtp import IChainStore
 from agtphost.protocols.listener import SYSTEMD, systemd_faults
 from agtphost.stores import MemoryStore, StoreError

@@ -10,11 +10,12 @@ from importlib import invalidate_caches
 from pathlib import Path
 
 from agtphost.config import Config, load
+from agtphost.config.file_access import access_warnings
 from agtphost.config.reloadable_keys import merge_reloadable
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.handlers.modules import ModuleSet
 from agtphost.host import agents
 from agtphost.host.bindings import ExtraEndpoints
-from agtphost.host.file_access import access_warnings
 from agtphost.host.host_loader import (
     HostIdentity,
     LoadedHost,
@@ -24,7 +25,6 @@ from agtphost.host.host_loader import (
     provision,
     tls_of,
 )
-from agtphost.host.modules import ModuleSet
 from agtphost.host.reload_plan import (
     HANDLERS,
     SIGNING_KEY,

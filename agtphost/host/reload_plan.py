@@ -20,7 +20,7 @@ from agtphost.config import Config
 from agtphost.config.surfaces import surfaces
 from agtphost.contract.endpoint import Endpoint
 from agtphost.errors import Problem
-from agtphost.host.modules import PROCESS, OperatorFiles
+from agtphost.handlers.modules import PROCESS, OperatorFiles
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.provisioning import HOSTED
 from agtphost.protocols import ServerTLS

@@ -22,13 +22,13 @@ from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StreamEv
 from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.handlers.modules import NewImports
 from agtphost.host.agent_admission import AgentAdmission
 from agtphost.host.called_endpoints import find_unanswered
 from agtphost.host.core import Core
 from agtphost.host.generations import Generations
 from agtphost.host.grant_bindings import unmatched_grants
 from agtphost.host.host_loader import LoadedHost
-from agtphost.host.modules import NewImports
 from agtphost.host.reload_candidate import Candidate, RunningConfiguration, read_candidate, withdraw_issued
 from agtphost.host.reload_plan import ReloadOutcome, inventory
 from agtphost.host.unmatched import RemarkLog, find_unmatched

@@ -21,8 +21,8 @@ from agtphost.config import Config, load
 from agtphost.config.reloadable_keys import STANDBY_RESTART, merge_reloadable
 from agtphost.config.surfaces import METRICS
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.handlers.modules import NewImports
 from agtphost.host.host_loader import LoadedHost, load_host
-from agtphost.host.modules import NewImports
 from agtphost.host.newest_key import OtherKey, check_standby_key
 from agtphost.host.pod_label import build_pod_label
 from agtphost.host.process_description import build_reporter

@@ -33,7 +33,7 @@ DIRECT = {
     "host/reserved_labels.py:leave_out_reserved": "before a host that takes over has the host's time",
     "host/rehearsal.py:rehearse": "agtp check, in a process of its own",
     "host/file_rotation.py": "keys of the host change at a time that its successor states",
-    "host/json_log.py:_time": "an event of the log that has no time of its own",
+    "logs/json_log.py:_time": "an event of the log that has no time of its own",
     "audit/filters/record_filter.py:parse": "relative times of a filter",
     "stores/postgres/lease.py:keep": "compares the system's clock with the database's",
     "stores/postgres/lease.py:_look": "the same",

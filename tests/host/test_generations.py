@@ -17,11 +17,11 @@ from agtphost.config import Config, load
 from agtphost.config.reloadable_keys import RESTART, WHOLE, merge_reloadable
 from agtphost.contract.binding import Binding
 from agtphost.handlers.function import UnresolvableFunction
+from agtphost.handlers.modules import ModuleSet
 from agtphost.host.evidence import keep_evidence
 from agtphost.host.generations import COLLECT_AFTER, Generations
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.host_loader import load_host
-from agtphost.host.modules import ModuleSet
 from agtphost.host.services import HostServices
 from agtphost.host.upstreams import UpstreamFactory
 from agtphost.stores import MemoryStore

@@ -20,8 +20,8 @@ from agtphost.protocols import ServerTLS
 from agtphost.protocols.quic.core import reset_token
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
+from tests.config.test_quic_warnings import TOML
 from tests.host.test_expiry_watch import load_without_checks
-from tests.host.test_quic_warnings import TOML
 from tests.protocols.links import FakeDispatcher
 
 CONNECTION_ID = b"8 octets"

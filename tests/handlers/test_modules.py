@@ -12,7 +12,7 @@ import pytest
 
 from agtphost.handlers.endpoint import hints_of
 from agtphost.handlers.function import UnresolvableFunction
-from agtphost.host.modules import ModuleSet, NewImports, OperatorFiles
+from agtphost.handlers.modules import ModuleSet, NewImports, OperatorFiles
 
 TYPED = """
     from __future__ import annotations

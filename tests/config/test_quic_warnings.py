@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from agtphost.host.quic_warnings import LONGEST_CHAIN, quic_warnings
+from agtphost.config.quic_warnings import LONGEST_CHAIN, quic_warnings
 from agtphost.identity import certificates, files
 from tests.host.test_expiry_watch import load_without_checks
 
@@ -53,7 +53,7 @@ def test_chain_of_each_name_is_measured(tmp_path: Path, more: int, monkeypatch: 
     authority = certificates.create_authority(now=datetime.now(UTC))
     octets = len(x509.load_pem_x509_certificate(authority.certificate_pem).public_bytes(Encoding.DER))
     assert LONGEST_CHAIN == 3_000
-    monkeypatch.setattr("agtphost.host.quic_warnings.LONGEST_CHAIN", 2 * octets - more)
+    monkeypatch.setattr("agtphost.config.quic_warnings.LONGEST_CHAIN", 2 * octets - more)
     for name, length in (("server", 1), ("other", 2)):
         files.write_once(tmp_path / f"{name}.pem", authority.certificate_pem * length, files.PUBLIC)
         key = certificates.key_pem_of(certificates.new_tls_key())

@@ -12,7 +12,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred, DeferredList
 
 from agtphost.handlers.log_context import CALL, Call
-from agtphost.host.turn_executor import TurnExecutor
+from agtphost.handlers.turn_executor import TurnExecutor
 
 
 @pytest.fixture
