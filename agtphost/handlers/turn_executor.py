@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 
 from agtphost.handlers.log_context import CALL
-
-_BY_REACTOR: WeakKeyDictionary[Any, TurnExecutor] = WeakKeyDictionary()
-
-
-def executor_of(reactor: Any) -> TurnExecutor:
-    """Return the executor of a reactor; all of its host share it."""
-    made = _BY_REACTOR.get(reactor)
-    if made is None:
-        made = _BY_REACTOR[reactor] = TurnExecutor(reactor)
-    return made
 
 
 class TurnExecutor:

@@ -122,8 +122,8 @@ def _assemble(
     pod_label: PodLabel | None,
 ) -> AssembledHost:
     """Build the host on what holds its records; see :func:`assemble`."""
-    factory = HandlerFactory(reactor, loaded.config.endpoints.threads)
     services = HostServices.for_host(loaded, reactor, evidence)
+    factory = HandlerFactory(reactor, loaded.config.endpoints.threads, services.lasting.computing)
     listening = services.lasting.listening
     making = UpstreamFactory(reactor, services.evidence, environ, listening)
     generations = Generations(services, making, factory)

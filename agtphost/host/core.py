@@ -114,6 +114,7 @@ def _compose_steps(
         services.registry.all_bindings,
         services.authorization,
         reactor,
+        services.lasting.computing,
         services.seconds,
         services.lasting.negotiations,
     )

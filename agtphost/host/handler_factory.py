@@ -28,7 +28,7 @@ from agtphost.handlers.function import BlockingFunction, Function, RegisteredFun
 from agtphost.handlers.function_check import require_suitable
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.threads import Threads
-from agtphost.handlers.turn_executor import executor_of
+from agtphost.handlers.turn_executor import TurnExecutor
 from agtphost.host import plugins
 from agtphost.upstream.external import ExternalService
 from agtphost.upstream.https import trust_of
@@ -43,12 +43,13 @@ class HandlerFactory(Service):
     A service that makes handlers and owns what they keep open.
 
     :param threads: how many blocking functions may run concurrently.
+    :param computing: runs long Python work off the reactor.
     """
 
     name = "handlers"
 
-    def __init__(self, reactor: Any, threads: int) -> None:
-        self.reactor = reactor
+    def __init__(self, reactor: Any, threads: int, computing: TurnExecutor) -> None:
+        self.reactor, self.computing = reactor, computing
         self.threads = Threads(reactor, threads)
         self.loop = AsyncioLoop(reactor)
         self._services: list[ExternalService] = []
@@ -59,7 +60,8 @@ class HandlerFactory(Service):
         Return a factory for another configuration, with the same threads; close it before this one stops, or with it.
         """
         made = HandlerFactory.__new__(type(self))
-        made.reactor, made.threads, made.loop = self.reactor, self.threads, self.loop
+        made.reactor, made.computing = self.reactor, self.computing
+        made.threads, made.loop = self.threads, self.loop
         made._services, made._others = [], []
         self._others.append(made)
         return made
@@ -144,7 +146,7 @@ def prepare(
         return PreparedEndpoint(
             endpoint=endpoint,
             agent_ids=ids,
-            make=lambda factory: Composition(recipe, factory.reactor, executor_of(factory.reactor)),
+            make=lambda factory: Composition(recipe, factory.reactor, factory.computing),
             extra=extra,
         )
     function = _plugin(reference, factories) if reference.plugin else find(reference.function)

@@ -12,7 +12,7 @@ from agtphost.contract.recipes.recipe_loading import RecipeRules
 from agtphost.contract.recipes.selection import NEVER
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
-from agtphost.handlers.turn_executor import executor_of
+from agtphost.handlers.turn_executor import TurnExecutor
 from agtphost.host.host_loader import LoadedHost
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.negotiator import Negotiator
@@ -26,6 +26,7 @@ def build_negotiator(
     bindings: Callable[[], Sequence[Binding]],
     authorization: Authorization,
     reactor: Any,
+    computing: TurnExecutor,
     now: Callable[[], float] = time.time,
     lasting: NegotiationState | None = None,
 ) -> Negotiator:
@@ -33,6 +34,7 @@ def build_negotiator(
     Return the negotiator. What is switched off, it refuses.
 
     :param bindings: returns everything registered; complete before the first request.
+    :param computing: runs what recipes compute off the reactor.
     :param now: returns seconds since the Unix epoch.
     :param lasting: see :class:`agtphost.negotiation.negotiator.Negotiator`.
     """
@@ -52,7 +54,7 @@ def build_negotiator(
         bindings=bindings,
         policy=loaded.policy,
         authorization=authorization,
-        compose=lambda recipe: Composition(recipe, reactor, executor_of(reactor)),
+        compose=lambda recipe: Composition(recipe, reactor, computing),
         now=now,
         lasting=lasting,
     )

@@ -22,7 +22,7 @@ from agtphost.dispatch.gates.limits import AllowanceTable
 from agtphost.dispatch.running_calls import RunningCalls
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.handlers.listening_requests import ListeningRequests
-from agtphost.handlers.turn_executor import TurnExecutor, executor_of
+from agtphost.handlers.turn_executor import TurnExecutor
 from agtphost.host.delegation import DelegatedWork
 from agtphost.host.evidence import Evidence
 from agtphost.host.host_loader import LoadedHost
@@ -115,7 +115,7 @@ class ProcessState:
         states.watch(monitors.lifecycle)
         evidence.ledger.watch(traffic.saw)
         directory = LiveDirectory(loaded.directory)
-        offload, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), executor_of(reactor)
+        offload, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), TurnExecutor(reactor)
         approvals = Approvals(held, config.approvals, seconds, computing)
         approvals.decisions = DecisionRecords(evidence.records.record, partial(every_public, loaded.key))
         delegated = DelegatedWork.for_host(config, directory, held, reactor, evidence.ledger, seconds)

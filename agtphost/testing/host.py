@@ -162,10 +162,10 @@ class MemoryHost:
             self.config, self._environ, self.directory, self._declarations, key, self._plugins, self._features
         )
         loaded = replace(loaded, bound=(*loaded.bound, *map(_FixedBinding, self._bindings)))
-        factory = HandlerFactory(self.clock, self.config.endpoints.threads)
-        factory.threads, factory.loop = InlineExecutor(self.clock), InlineLoop(self.clock)
         evidence = keep_evidence(loaded, self.clock, self.store, self.writing, _MemoryClock(self))
         services = self.foundation(HostServices.for_host(loaded, self.clock, evidence))
+        factory = HandlerFactory(self.clock, self.config.endpoints.threads, services.lasting.computing)
+        factory.threads, factory.loop = InlineExecutor(self.clock), InlineLoop(self.clock)
         core = run_to_end(compose(services, self.upstreams(services), factory))
         core.announce()
         evidence.ledger.start()

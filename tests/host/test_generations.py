@@ -43,7 +43,7 @@ class Made:
         self.evidence = keep_evidence(self.loaded, self.reactor, MemoryStore(), PromptLedger)
         on = HostServices.for_host(self.loaded, self.reactor, self.evidence)
         making = UpstreamFactory(self.reactor, self.evidence, {})
-        self.generations = Generations(on, making, HandlerFactory(self.reactor, 2))
+        self.generations = Generations(on, making, HandlerFactory(self.reactor, 2, on.lasting.computing))
         self.evidence.ledger.start()
 
     def watchers(self) -> int:

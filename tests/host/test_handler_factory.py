@@ -11,6 +11,7 @@ from agtphost.config import load
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.composition import Composition
 from agtphost.handlers.function import BlockingFunction, RegisteredFunction
+from agtphost.handlers.turn_executor import TurnExecutor
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.upstream.external import ExternalService
@@ -82,7 +83,7 @@ def test_every_kind_of_handler_is_made(tmp_path: Path) -> None:
     )
     from twisted.internet import reactor
 
-    factory = HandlerFactory(reactor, 2)
+    factory = HandlerFactory(reactor, 2, TurnExecutor(reactor))
     bindings = {prepared.endpoint.path: prepared.bind(factory) for prepared in loaded.bound}
     assert isinstance(bindings["/weather"].handler, ExternalService)
     assert bindings["/weather"].timeout == 8.0
@@ -101,7 +102,7 @@ def test_a_composition_carries_the_union_and_its_lineage(tmp_path: Path) -> None
     from twisted.internet import reactor
 
     (prepared,) = [one for one in loaded.bound if one.endpoint.path == "/reading"]
-    binding = prepared.bind(HandlerFactory(reactor, 1))
+    binding = prepared.bind(HandlerFactory(reactor, 1, TurnExecutor(reactor)))
     assert isinstance(binding.handler, Composition)
     assert set(binding.required_scopes) == {"documents:query", "booking:room"}
     assert binding.extra == {"recipe": "reading-stay", "recipe_version": "1.0"}

@@ -195,19 +195,18 @@ def settled() -> Iterator[Callable[[], None]]:
 def taken_up(host: Crowded, *, at_once: bool) -> float:
     """Seconds of the longest turn while another configuration is made, and comes into force."""
     on = host.core.services.with_configuration(host.core.services.loaded)
+    factory = HandlerFactory(host.turns, 1, on.lasting.computing)
     made: list[Core] = []
 
     async def reload() -> None:
-        core = await in_turns(compose(on, host.upstreams(on), HandlerFactory(host.turns, 1)), host.turns)
+        core = await in_turns(compose(on, host.upstreams(on), factory), host.turns)
         await in_turns(core.shown.publication.prepare(), host.turns)
         made.append(core)
 
     host.settle()
     host.turns.taken.clear()
     if at_once:
-        host.turns.counted(
-            lambda: made.append(run_to_end(compose(on, host.upstreams(on), HandlerFactory(host.turns, 1))))
-        )
+        host.turns.counted(lambda: made.append(run_to_end(compose(on, host.upstreams(on), factory))))
     else:
         Deferred.fromCoroutine(reload())
         host.turns.until(lambda: made)
