@@ -371,8 +371,8 @@ class RecordLook:
         elif self._narrow:
             found = self._blocks.count(low, high)
         elif self._reads:
-            of_range = self._blocks.facets_of(low, high)
-            found = Counter([of_range[number - low] for number in self._numbers_in_blocks(low, high)])
+            # Finding the numbers has read the facets of their blocks.
+            found = Counter(map(self._blocks.facet_of, self._numbers_in_blocks(low, high)))
         else:
             found = Counter()
             for first, marks in self._mark_records(low, high):
@@ -381,6 +381,9 @@ class RecordLook:
 
     def _count_hour(self, counts: Counter[str]) -> None:
         """Count the records of the newest hour that is left, and of those after it that have no record."""
+        if self._reads and self._at <= self._blocks_end:
+            self._count_hours_of_window(counts)
+            return
         newest = self._newest_time()
         if newest is None:
             # The number before is not there; no writer leaves one out.
@@ -398,6 +401,14 @@ class RecordLook:
         if matching:
             counts[count_key(NO_FACET, hour * HOUR, CountedBy.HOUR)] += matching
         self._at = bottom
+
+    def _count_hours_of_window(self, counts: Counter[str]) -> None:
+        """Count the records of a window in blocks: with a window for each hour, columns are read for each hour."""
+        low = self._next_bottom(self._low, self._widest)
+        hours = Counter(self._blocks.time_of(number) // HOUR for number in self._numbers_in_blocks(low, self._at))
+        for hour, matching in hours.items():
+            counts[count_key(NO_FACET, hour * HOUR, CountedBy.HOUR)] += matching
+        self._at = low
 
     def _newest_time(self) -> int | None:
         """Return the time of the record before the place of the look; None where there is none."""

@@ -17,6 +17,7 @@ from agtphost.audit.table_check import Expected, check_tables
 from agtphost.audit.writer import GroupWriter, Submission
 from agtphost.stores import DamagedRecord, Search, SQLiteStore, open_reader, open_store, upgrade
 from agtphost.stores.connection import connect
+from agtphost.stores.record_blocks import BLOCK
 from agtphost.stores.record_index import digest_facet
 from agtphost.stores.record_look import SearchStopped
 from agtphost.stores.record_reader import RecordReader
@@ -319,6 +320,29 @@ def test_columns_decide_where_a_facet_does_not_alone(large: Path) -> None:
     found = reader.count(CountedBy.AGENT, None, Search(caller=(42).to_bytes(32).hex(), since=HALF))
     reader.close()
     assert found.counts and asked and {number % 100 for number in asked} == {0}
+
+
+def test_a_count_reads_each_block_once(large: Path) -> None:
+    """Where columns decide for some records, neither blocks nor columns are read again for each hour or facet."""
+    asked: list[str] = []
+
+    class Noting(RecordReader):
+        def _rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+            asked.append(statement)
+            return super()._rows(statement, parameters)
+
+    reader = Noting(str(large), connect)
+    blocks = (RECORDS - 1) // BLOCK
+    agent = Search(caller=(42).to_bytes(32).hex())
+    found = {}
+    for by in (CountedBy.STATUS, CountedBy.HOUR):
+        asked.clear()
+        found[by] = sum(reader.count(by, None, agent).counts.values())
+        of_facets = [each for each in asked if "facets" in each and "record_block" in each]
+        of_columns = [each for each in asked if "r.caller = ?" in each and "GROUP" not in each]
+        assert len(of_facets) <= blocks and len(of_columns) <= blocks, asked
+    assert found[CountedBy.STATUS] == found[CountedBy.HOUR] == RECORDS // 100
+    reader.close()
 
 
 def test_a_search_ends_when_its_caller_leaves(large: Path) -> None:
