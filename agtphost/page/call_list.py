@@ -50,7 +50,7 @@ async def draw(visit: PageVisit) -> PageView:
         visit.ask.inspect("records", limit=elements.ROWS, before=asked.before, **given),
         visit.ask.inspect("records", summary=True, **{**given, **usual}),
     )
-    body = [_running(visit, running), _past(asked, records, counted), _live(asked)]
+    body = [_running(visit, running), _past(visit, asked, records, counted), _live(asked)]
     return PageView(title="Calls", body=body, status=200 if records.ok or records.status == 403 else records.status)
 
 
@@ -102,7 +102,7 @@ def _live(asked: CallQuery) -> Tag:
     )
 
 
-def _past(asked: CallQuery, reply: PageReply, counted: PageReply) -> Tag:
+def _past(visit: PageVisit, asked: CallQuery, reply: PageReply, counted: PageReply) -> Tag:
     chosen = asked.time_range()
     content: list[Any] = [chosen.presets(), draw_form(asked, reply), draw_saved()]
     if not reply.ok:
@@ -118,7 +118,7 @@ def _past(asked: CallQuery, reply: PageReply, counted: PageReply) -> Tag:
         content.append(tags.p("Reads by operators, including those of this page, are hidden. ", link, "."))
     content.append(records("Past calls, newest first", reply, verify=True))
     if not reply.entries("records"):
-        said = "; ".join(find_slips(asked.terms))
+        said = "; ".join(find_slips(asked.terms, visit.operators))
         content += [tags.p(elements.isolate(show_value(f"{said[:1].upper()}{said[1:]}.", 600)))] if said else []
     if reply.entries("records"):
         newest = reply.entries("records")[0].get("number")

@@ -150,7 +150,15 @@ def _page(settings: Admin, services: Services) -> OperatorsPage:
     latencies, feeds = Latencies(services.clock), LiveFeeds(services.reactor, counts)
     entrance.when_all_end = feeds.end_all
     browsers = BrowserCertificates(lambda: host.config.admin.browsers)
-    resource = PageResource(entrance, host.dispatcher, keys, feeds, Exports(begin), browsers)
+    resource = PageResource(
+        entrance,
+        host.dispatcher,
+        keys,
+        feeds,
+        Exports(begin),
+        browsers,
+        operator_names=lambda: [each.name for each in host.config.operator],
+    )
     return OperatorsPage(
         entrance=entrance,
         feeds=feeds,

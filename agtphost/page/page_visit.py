@@ -27,6 +27,9 @@ class PageVisit:
     person: Mapping[str, Any] = field(default_factory=dict)
     """The answer of QUERY /page about the person."""
 
+    operators: Collection[str] = ()
+    """The names of the operators that the configuration lists."""
+
     read: set[str] = field(default_factory=set)
     """The names of the query that the view has asked for."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -90,6 +90,7 @@ class PageResource(Resource):
     :param feeds: the open feeds, which a ledger watcher fills.
     :param exports: files of records that are being written.
     :param browsers: certificates with which browsers may enter.
+    :param operator_names: returns the names of the operators that the configuration lists.
     """
 
     isLeaf = True
@@ -104,10 +105,12 @@ class PageResource(Resource):
         feeds: LiveFeeds,
         exports: record_export.Exports,
         browsers: BrowserCertificates = NONE_LISTED,
+        operator_names: Callable[[], Collection[str]] = tuple,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._entrance = entrance
         self._browsers = browsers
+        self._operator_names = operator_names
         self._dispatcher = dispatcher
         self._keys = keys
         self._feeds = feeds
@@ -192,6 +195,7 @@ class PageResource(Resource):
         draw, rest = known
         asker = PersonClient(self._dispatcher, session, _address(request))
         visit = PageVisit(path=path, rest=unquote(rest), query=query, session=session, ask=asker, read={REFRESHES})
+        visit.operators = self._operator_names()
         person = await asker.ask("QUERY", "/page")
         if not person.ok:
             await self._end_session(request, path, session, person)

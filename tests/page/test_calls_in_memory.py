@@ -49,6 +49,8 @@ def test_a_bad_filter_is_explained_at_its_field(page: PageInMemory) -> None:
         ({"from": "2026-11-27T10:00"}, "has no time zone"),
         ({"from": "-1h", "until": "-2h"}, "is not after from"),
         ({"filter": "agent:nobody"}, "is not the name of an agent here"),
+        ({"filter": "agent:dmeo"}, "Did you mean demo?"),
+        ({"caller_id": "dmeo"}, "Did you mean demo?"),
         ({"status": "9999"}, "is not valid"),
         ({"until": "9999-12-31T23:59:59-23:59"}, "is not a time"),
     ):
@@ -66,6 +68,9 @@ def test_a_bad_filter_is_explained_at_its_field(page: PageInMemory) -> None:
         ({"filter": "status=4xx"}, "Status=4xx is looked for as a text: write status:4xx."),
         ({"reason": "scope-requird"}, "Did you mean the reason scope-required?"),
         ({"filter": "tool:read_file"}, "Most tools are named SERVER.TOOL"),
+        ({"filter": "operator:ana reads:all"}, "Did you mean the operator anna?"),
+        ({"operator": "ana"}, "Did you mean the operator anna?"),
+        ({"method": "QUREY"}, "Did you mean the method QUERY?"),
     ],
 )
 def test_a_filter_that_finds_nothing_says_what_may_be_wrong(
