@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock
-from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from agtphost.client.errors import ClientError
@@ -84,6 +83,8 @@ class _HostSubscription:
     def __init__(self) -> None:
         self.acknowledgement: Deferred[None] = Deferred()
         self.work: Deferred[None] | None = None
+        self.pause: IDelayedCall | None = None
+        """The end of the pause before it is begun again, which lasts longer only after refusals."""
 
     def acknowledge(self) -> None:
         if not self.acknowledgement.called:
@@ -115,6 +116,9 @@ class ChangeFeed:
         self._running: _HostSubscription | None = None
         self._interrupted = False
         self._refusals = 0
+        self._hurried = False
+        """Whether :meth:`hurry` was called since the last request of a subscription began."""
+
         self._reinstated = False
         """Whether the agent could call for a moment after the last refusal: clients may have listed again."""
 
@@ -164,6 +168,13 @@ class ChangeFeed:
         self._watched.subtract(uris)
         self._watched = +self._watched
 
+    def hurry(self) -> None:
+        """Begin a refused subscription again now, and not after its pause: the caller may call again."""
+        self._hurried = True
+        pause = None if self._running is None else self._running.pause
+        if self._refusals and pause is not None and pause.active():
+            pause.reset(0)
+
     def end(self) -> None:
         """End the subscription."""
         turn, self._running = self._running, None
@@ -203,7 +214,7 @@ class ChangeFeed:
     async def _listen(self, uris: frozenset[str], turn: _HostSubscription) -> None:
         wanted = uris
         while True:
-            pause, begun = AFTER_FAILURE, self._clock.seconds()
+            pause, begun, self._hurried = AFTER_FAILURE, self._clock.seconds(), False
             try:
                 operation = self._operation(wanted, begun_before=turn.acknowledgement.called)
                 reply = await self._link.execute(operation, lambda event: self._take(event, turn))
@@ -224,17 +235,28 @@ class ChangeFeed:
                 if turn.fail(unreachable_fault(error)) and uris:
                     return
             self._interrupted = True
-            await deferLater(self._clock, pause)
+            await self._rest(turn, pause)
             wanted = frozenset(self._watched) or uris
+
+    async def _rest(self, turn: _HostSubscription, seconds: float) -> None:
+        """Wait before a subscription is begun again, until :meth:`hurry` ends that."""
+        over: Deferred[None] = Deferred()
+        turn.pause = pause = self._clock.callLater(seconds, over.callback, None)
+        try:
+            await over
+        finally:
+            if pause.active():
+                pause.cancel()
 
     def _pause_after_refusal(self, reply: Reply, shortest: float) -> float:
         """
         Return the seconds until a refused subscription is begun again.
 
         :param shortest: after a refusal that the host kept back until the agent's state changed, as it was asked to;
-            after the next one; and after the end of one that lasted, so that the host can keep back the next one.
+            after the next one; after the end of one that lasted, so that the host can keep back the next one; and after
+            one during which the agent's state changed.
         """
-        if not self._refusals or self._reinstated or reply.headers.get("preference-applied"):
+        if not self._refusals or self._reinstated or self._hurried or reply.headers.get("preference-applied"):
             return shortest
         return min(AFTER_REFUSAL, SHORTEST * float(2 ** min(self._refusals, 9)))
 

@@ -87,11 +87,13 @@ class McpFeature:
         else:
             resource, surface = previous.resource, previous.surface
 
-        def end_stopped(agent_id: str, state: LifecycleState) -> None:
+        def follow_state(agent_id: str, state: LifecycleState) -> None:
             if state.is_stopped:
                 resource.end_agent(agent_id)
+            else:
+                resource.resume_agent(agent_id)
 
-        services.host.watch_agents(end_stopped)
+        services.host.watch_agents(follow_state)
         return Contribution(
             surfaces=[surface],
             activate=partial(resource.turn_to, facts),

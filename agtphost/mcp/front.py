@@ -170,6 +170,12 @@ class McpFrontResource(Resource):
         for key in {key for (key, _), caller in self._callers.items() if caller.agent_id == agent_id}:
             self._end(key)
 
+    def resume_agent(self, agent_id: str) -> None:
+        """Let the clients of an agent that may call again hear of changes from now on, which began in the meantime."""
+        for caller in self._callers.values():
+            if caller.agent_id == agent_id:
+                caller.server.changes.hurry()
+
     def end_streams(self) -> None:
         """End what waits for changes, as the host stops: it has no end otherwise. Requests in progress are answered."""
         self.sessions.end_listening()
