@@ -59,10 +59,10 @@ def agent_id_of(where: Connection, agent: str) -> str:
             return running
         load_usable_config(path, *AGENT_FILES, remedy="Or give the Agent-ID: 64 hexadecimal digits.")
     names = [] if config is None else [one.name for one in local_agents(config)]
-    raise WrongInput(f"no agent is named {agent!r} here", _suggest(agent, names))
+    raise WrongInput(f"no agent is named {agent!r} here", suggest_name(agent, names))
 
 
-def _suggest(agent: str, names: Sequence[str]) -> str:
+def suggest_name(agent: str, names: Sequence[str]) -> str:
     """Return what to write in place of a name that no agent has: the closest one, or any where there are few."""
     from agtphost.audit.filters.record_filter import close_names
 

@@ -69,8 +69,17 @@ def unlisted_tool(client: Client, target: Target, tool: str) -> list[str] | None
 
 def _closeness(method: str, template: str, wanted_method: str, wanted_path: str) -> float:
     """Return how close an endpoint is, from 0: the path decides, and the same method counts for a tenth."""
-    path = 1.0 if _matches(template, wanted_path) else _ratio(_PARAMETER.sub("*", template), wanted_path)
+    path = 1.0 if _matches(template, wanted_path) else _ratio(*_without_values(template, wanted_path))
     return path + 0.1 * (method == wanted_method) if path >= CLOSENESS else 0.0
+
+
+def _without_values(template: str, path: str) -> tuple[str, str]:
+    """Return a template and a path with ``*`` for parameters and their values, which tell nothing about closeness."""
+    segments, typed = template.split("/"), path.split("/")
+    if len(segments) == len(typed):
+        # Some value of a parameter is longer than all the rest of the path.
+        typed = ["*" if _PARAMETER.search(one) else other for one, other in zip(segments, typed, strict=True)]
+    return _PARAMETER.sub("*", template), "/".join(typed)
 
 
 def _ratio(one: str, other: str) -> float:

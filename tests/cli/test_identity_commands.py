@@ -362,6 +362,12 @@ def test_a_new_agent_is_complete(run: Run, folder: Path) -> None:
     assert shown["issuer_fingerprint"] == registrar.public.fingerprint
 
 
+def test_a_misspelt_agent_is_shown_what_was_meant(run: Run, folder: Path) -> None:
+    """As other commands about an agent do."""
+    refused = run("agent", "show", "dmeo")
+    assert refused.exit_code == 2 and "Did you mean demo?" in refused.stderr, refused.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "owner_id"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,7 +22,7 @@ from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.groups import VerbGroup
 from agtphost.cli.host_config import AGENT_STATES, find_config, find_usable_config, load_usable_config, require_config
-from agtphost.cli.identities import LocalAgent, agent_id_of, find_named
+from agtphost.cli.identities import LocalAgent, agent_id_of, find_named, local_agents, suggest_name
 from agtphost.cli.options import EXISTING, Connection, connection_options, host_options, wide_option
 from agtphost.cli.output import print_answer, print_entries, print_json, print_summary, print_table, visible
 from agtphost.cli.target import resolve
@@ -107,12 +107,13 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
         return
     config = find_usable_config(path, *AGENT_STATES)
     if config is None and html is None:
-        answers = (one for one in ask_agents(where) if agent in (one["name"], one["agent_id"]))
-        answer = next(answers, None) or _raise_unknown(agent)
+        known = ask_agents(where)
+        answers = (one for one in known if agent in (one["name"], one["agent_id"]))
+        answer = next(answers, None) or _raise_unknown(agent, [str(one["name"]) for one in known])
         print_json(answer) if as_json else print_summary(answer)
         return
     config = config or load_usable_config(path, *AGENT_STATES)
-    named = find_named(config, agent) or _raise_unknown(agent)
+    named = find_named(config, agent) or _raise_unknown(agent, [one.name for one in local_agents(config)])
     found = next((one for one in agents_of(config) if one.agent_id == named.agent_id), named)
     if html is not None:
         _write_page(documents.build_served_copy(found.document, status=found.status), html, as_json)
@@ -126,8 +127,8 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
         print_summary(fields)
 
 
-def _raise_unknown(agent: str) -> NoReturn:
-    raise WrongInput(f"no agent is named {agent!r} here", "`agtp agent ls` lists them.")
+def _raise_unknown(agent: str, names: Sequence[str]) -> NoReturn:
+    raise WrongInput(f"no agent is named {agent!r} here", suggest_name(agent, names))
 
 
 def _write_page(document: Mapping[str, Any], file: Path, as_json: bool) -> None:
