@@ -9,7 +9,10 @@ from tests.page.browser import Browser
 WIDTHS = (390, 768, 1440)
 
 LONGEST_WORD = 24
-"""Characters of a word that has room in every cell; longer ones, as digests and addresses, may be broken."""
+"""
+Characters of a word that has room in every cell, and of a choice in every list; longer ones, as digests and addresses,
+may be broken.
+"""
 
 BROKEN = """
 const [most] = arguments;
@@ -39,6 +42,15 @@ for (const cell of document.querySelectorAll(kinds)) {
       if (lines.size > 1 && whole) wrong.push(`broken: ${match[0]} in ${cell.localName}`);
     }
   }
+}
+const pen = document.createElement('canvas').getContext('2d');
+for (const select of document.querySelectorAll('select')) {
+  const style = getComputedStyle(select);
+  pen.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  const text = select.selectedOptions[0]?.text ?? '';
+  const arrow = 20;
+  const room = select.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - arrow;
+  if (text.length <= most && select.clientWidth && pen.measureText(text).width > room) wrong.push(`cut off: ${text}`);
 }
 return wrong;
 """
