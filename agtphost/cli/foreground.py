@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from twisted.logger import (
     FileLogObserver,
     ILogObserver,
     LogEvent,
+    Logger,
     LogLevel,
     formatEvent,
     globalLogBeginner,
@@ -61,6 +63,15 @@ class _Console:
             print_note(formatEvent(event))
 
 
+class _LoggedRecords(logging.Handler):
+    """Writes what modules log by Python's ``logging`` into the host's log, where twistd puts standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record at its level."""
+        level = LogLevel.error if record.levelno >= logging.ERROR else LogLevel.warn
+        Logger(namespace=record.name).emit(level, "{text}", text=self.format(record))
+
+
 def serve(file: Path, log_file: Path, ready: Callable[[], None]) -> None:
     """
     Run a host until SIGINT, SIGTERM, or the end of the terminal that it was started from.
@@ -74,6 +85,7 @@ def serve(file: Path, log_file: Path, ready: Callable[[], None]) -> None:
 
     observer: FileLogObserver = observer_of({FILE: str(log_file), KEEP: "1"})  # type: ignore[assignment]
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
+    logging.getLogger().addHandler(_LoggedRecords(logging.WARNING))
     reasons = _ReasonCollector()
     try:
         host = HostService(load_host(load(file, os.environ), os.environ), reactor, os.environ, reasons)
