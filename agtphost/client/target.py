@@ -72,7 +72,7 @@ class Target:
     """The UDP port that the host's file names for QUIC, where the file gave :attr:`uri` too; 0: that of the URI."""
 
     tls_port: int = 0
-    """That of TLS, where :attr:`uri` has QUIC's own."""
+    """The port of TLS that the host's file names, where :attr:`uri` has QUIC's own; 0: not known, or not another."""
 
     def choose_carrier(self, quic: bool | Literal["auto"]) -> Self:
         """Return the target for calls over this carrier: QUIC alone needs its own port, which ``auto`` learns."""
@@ -252,6 +252,7 @@ def of_local(
     return Target(
         uri=uri or address_of(host),
         quic_port=0 if uri else host.quic_port,
+        tls_port=_find_tls_port(host, uri) if uri and host.quic_port else 0,
         cacert=authority,
         cert=cert,
         key=key,
@@ -259,6 +260,15 @@ def of_local(
         keys=signing_keys(host) if with_keys else KeyRing(),
         shares_store=host.shares_store,
     )
+
+
+def _find_tls_port(host: LocalHost, uri: str) -> int:
+    """Return the host's port for TLS where a URI that the caller wrote has QUIC's own; 0 where it has another."""
+    try:
+        named, configured = parse(uri).port, parse(address_of(host)).port or DEFAULT_PORT
+    except (InvalidCall, UriError):
+        return 0
+    return configured if named == host.quic_port != configured else 0
 
 
 def of_reading(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from agtphost.client import sync
-from tests.system.hosting import Host, agtp, free_port, running, sample
+from tests import forking
+from tests.bridge.test_stdio import ENVELOPE
+from tests.system.hosting import BIN, Host, agtp, free_port, running, sample
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +84,17 @@ def test_a_host_that_is_silent_by_udp_is_found_by_tcp(host: Host, port: int, tmp
     for file, said in ((config, answers), (down, "nor by TCP at port")):
         refused = agtp(*words, str(file), cwd=tmp_path)
         assert refused.returncode == 3 and said in refused.stderr, refused.stderr
+    [silent] = re.findall(r"\[quic\]\nenabled = true\nport = (\d+)", config.read_text())
+    written = agtp("call", f"agtp://127.0.0.1:{silent}", *words[2:], str(config), cwd=tmp_path)
+    assert written.returncode == 3 and answers in written.stderr, written.stderr
+
+
+def test_the_bridge_takes_the_port_from_the_file(host: Host) -> None:
+    """An MCP client reaches the host's tools over QUIC, and names no port."""
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
+    words = [BIN / "agtp", "mcp-bridge", "--quic", "--config", str(host.config)]
+    done = forking.run(words, input=json.dumps(asked) + "\n", timeout=60, cwd=host.config.parent)
+    assert {tool["name"] for tool in json.loads(done.stdout)["result"]["tools"]} >= {"echo_text"}, done.stderr
 
 
 def test_the_port_is_of_udp_alone(host: Host, port: int) -> None:
