@@ -188,8 +188,7 @@ class Client(AsyncCalls[AnyConnection]):
             self._now,
             self._open_links,
             lambda ended: self._note_end(key, ended),
-            alone=alone,
-            tls_port=self._tls_port,
+            tls_port=self._tls_port if alone else None,
         )
 
 

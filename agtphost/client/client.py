@@ -288,8 +288,7 @@ class Client(AsyncCalls[AnyConnection]):
             self._limits,
             deadline,
             lambda ended: self._note_end(key, ended),
-            alone=alone,
-            tls_port=self._tls_port,
+            tls_port=self._tls_port if alone else None,
         )
 
     async def _connect_by_tls(self, key: Destination, deadline: Deadline) -> TwistedConnection:

@@ -175,8 +175,7 @@ async def connect(
     open: set[Any],
     lost: Callable[[AsyncioQuicConnection], object],
     *,
-    alone: bool = True,
-    tls_port: int = 0,
+    tls_port: int | None = 0,
 ) -> AsyncioQuicConnection:
     """
     Connect, and verify the server before a single octet of a request can be sent.
@@ -184,8 +183,8 @@ async def connect(
     :param clock: that of the deadline.
     :param open: holds the connections that are open.
     :param lost: called once, when the connection has ended.
-    :param alone: whether nothing else is tried: then the error of a silent server says what answers by TCP.
-    :param tls_port: as :func:`~agtphost.client.quic.errors.explain_silence` has it.
+    :param tls_port: where the error of a silent server looks for TLS: see
+        :func:`~agtphost.client.quic.errors.explain_silence`; None: TLS is tried besides, and that error looks nowhere.
     :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
     :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
     """
@@ -198,7 +197,7 @@ async def connect(
         raise tls.cannot_connect(error, destination) from error
 
     async def open_link(place: Any) -> AsyncioQuicConnection:
-        patience = choose_patience(deadline.remaining(doing), alone=alone)
+        patience = choose_patience(deadline.remaining(doing), alone=tls_port is not None)
         session = QuicSession(destination, credentials, limits, place[4], clock(), patience)
         link = AsyncioQuicConnection(session, clock, open, lost)
         channel = open_udp(place)
@@ -214,7 +213,7 @@ async def connect(
         return link
 
     first = connect_to_first(interleave(found)[:MOST_PLACES], open_link, MISSES, AsyncioQuicConnection.abort)
-    return await await_first(first, destination, _answers_by_tcp, alone=alone, tls_port=tls_port)
+    return await await_first(first, destination, _answers_by_tcp, tls_port)
 
 
 async def _answers_by_tcp(destination: Destination) -> bool:

@@ -197,17 +197,14 @@ async def await_first(
     first: Awaitable[C],
     destination: Destination,
     answers_by_tcp: Callable[[Destination], Awaitable[bool]],
-    *,
-    alone: bool,
-    tls_port: int,
+    tls_port: int | None,
 ) -> C:
     """
     Return the connection to the first address of a host that answers.
 
     :param first: has it, or raises one of :data:`MISSES` where no address answers.
     :param answers_by_tcp: finds out whether TLS's place is there, where no address answers.
-    :param alone: whether nothing else is tried: then the error of a silent server says what answers by TCP.
-    :param tls_port: as :func:`~agtphost.client.quic.errors.explain_silence` has it.
+    :param tls_port: as the ``connect`` of each client has it.
     :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP, or none takes a connection.
     """
     try:
@@ -216,7 +213,7 @@ async def await_first(
         raise
     except MISSES as error:
         silent = error if isinstance(error, Unanswered) else cannot_connect(error, destination)
-    if not alone:
+    if tls_port is None:
         raise silent
     is_there = await answers_by_tcp(tls_place(destination, tls_port))
     raise explain_silence(destination, tls_port, is_there=is_there) from silent

@@ -186,15 +186,14 @@ async def connect(
     deadline: Deadline,
     lost: Callable[[TwistedQuicConnection], None],
     *,
-    alone: bool = True,
-    tls_port: int = 0,
+    tls_port: int | None = 0,
 ) -> TwistedQuicConnection:
     """
     Connect, and verify the server before a single octet of a request can be sent.
 
     :param lost: called once, when the connection has ended.
-    :param alone: whether nothing else is tried: then the error of a silent server says what answers by TCP.
-    :param tls_port: as :func:`~agtphost.client.quic.errors.explain_silence` has it.
+    :param tls_port: where the error of a silent server looks for TLS: see
+        :func:`~agtphost.client.quic.errors.explain_silence`; None: TLS is tried besides, and that error looks nowhere.
     :raises agtphost.client.errors.CannotConnect: if no server answers there by UDP.
     :raises agtphost.client.errors.TLSRefused: if one side refuses the other.
     """
@@ -204,7 +203,7 @@ async def connect(
     async def open_link(found: tuple[int, str]) -> TwistedQuicConnection:
         _, host = found
         place = (host, destination.port)
-        patience = choose_patience(deadline.remaining(doing), alone=alone)
+        patience = choose_patience(deadline.remaining(doing), alone=tls_port is not None)
         session = QuicSession(destination, credentials, limits, place, deadline.clock(), patience)
         link = TwistedQuicConnection(session, place, reactor, deadline.clock, lost)
         try:
@@ -220,7 +219,7 @@ async def connect(
     places = (await find_places(reactor, destination, "UDP"))[:MOST_PLACES]
     first = connect_to_first(reactor, places, open_link, MISSES, TwistedQuicConnection.abort)
     probe = partial(_answers_by_tcp, reactor)
-    return await await_first(first, destination, probe, alone=alone, tls_port=tls_port)
+    return await await_first(first, destination, probe, tls_port)
 
 
 async def _answers_by_tcp(reactor: Any, destination: Destination) -> bool:
