@@ -67,9 +67,14 @@ class _LoggedRecords(logging.Handler):
     """Writes what modules log by Python's ``logging`` into the host's log, where twistd puts standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record at its level."""
+        """Write one record at its level; wrong arguments are reported as by any handler, and raise nothing."""
         level = LogLevel.error if record.levelno >= logging.ERROR else LogLevel.warn
-        Logger(namespace=record.name).emit(level, "{text}", text=self.format(record))
+        try:
+            text = self.format(record)
+        except Exception:
+            self.handleError(record)
+        else:
+            Logger(namespace=record.name).emit(level, "{text}", text=text)
 
 
 def serve(file: Path, log_file: Path, ready: Callable[[], None]) -> None:

@@ -14,10 +14,12 @@ def test_what_a_module_logs_is_in_the_log_of_the_host() -> None:
     log = logging.getLogger("handlers.rooms")
     handler, seen = _LoggedRecords(logging.WARNING), list[LogEvent]()
     log.addHandler(handler)
+    log.propagate = False  # pytest's own handler raises.
     globalLogPublisher.addObserver(seen.append)
     try:
         log.info("no")
         log.warning("room %s has {no} bed", 7)
+        log.warning("wrong %d", "arguments")
         try:
             raise ValueError("wrong")
         except ValueError:
@@ -25,6 +27,7 @@ def test_what_a_module_logs_is_in_the_log_of_the_host() -> None:
     finally:
         globalLogPublisher.removeObserver(seen.append)
         log.removeHandler(handler)
+        log.propagate = True
     warned, failed = (event for event in seen if event["log_namespace"] == "handlers.rooms")
     assert (warned["log_level"], formatEvent(warned)) == (LogLevel.warn, "room 7 has {no} bed")
     assert failed["log_level"] is LogLevel.error and "ValueError: wrong" in formatEvent(failed)
