@@ -52,7 +52,7 @@ class BlockingQuic:
         """
         number = self._core.get_next_available_stream_id()
         self._core.send_stream_data(number, octets, end_stream=True)
-        answer, end = b"", time.monotonic() + PATIENCE
+        answer, end = bytearray(), time.monotonic() + PATIENCE
         while time.monotonic() < end:
             self._send()
             due = self._core.get_timer()
@@ -62,13 +62,15 @@ class BlockingQuic:
             except TimeoutError:
                 self._core.handle_timer(now=time.monotonic())
             while (event := self._core.next_event()) is not None:
-                if not answer and (answer := self._octets(event, number)):
+                octets, is_first = self._octets(event, number), not answer
+                if octets and is_first:
                     within()
-                else:
-                    answer += self._octets(event, number)
+                if octets:
+                    answer += octets
+                    end = time.monotonic() + PATIENCE
                 if getattr(event, "end_stream", False) and getattr(event, "stream_id", -1) == number:
                     self._send()
-                    return answer
+                    return bytes(answer)
         raise AssertionError("no answer")
 
     def _octets(self, event: Any, number: int) -> bytes:
