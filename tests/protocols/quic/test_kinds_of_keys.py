@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aioquic import tls as quic_tls
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from agtphost.client import TLSRefused
 from agtphost.client.tls import TLSSettings, stdlib_context
 from agtphost.protocols import ServerTLS
+from agtphost.vocabulary.quic_codes import CRYPTO_ERROR
 from tests.client.quic.sessions import SessionClient, call_of, credentials_of
 from tests.client.quic.test_server_chains import verdict_of_tls as verdict_on_server
 from tests.protocols.authorities import Identity, issue, weak_key
@@ -36,6 +38,19 @@ KEYS = {name: lambda curve=curve: ec.generate_private_key(curve) for name, curve
 """Other curves have no signature in TLS 1.3."""
 
 WEAK = "RSA of 1024 bits"
+
+ILLEGAL_PARAMETER = 47
+"""An alert of TLS."""
+
+SIGNED_BY = {
+    "secp256r1": 0x0403,
+    "secp384r1": 0x0503,
+    "secp521r1": 0x0603,
+    "brainpoolP256r1": 0x081A,
+    "brainpoolP384r1": 0x081B,
+    "brainpoolP512r1": 0x081C,
+}
+"""The number of each curve's algorithm in TLS 1.3."""
 
 
 @pytest.fixture
@@ -97,3 +112,31 @@ def test_any_number_of_certificates_may_be_shown(site: Site, others: int) -> Non
     assert verdict_on_client(ServerTLS.load(site.files), identity) is not None
     network = Network()
     assert is_served(network, QuicHost(network, site), identity, site)
+
+
+@pytest.mark.parametrize("named", SIGNED_BY)
+@pytest.mark.parametrize("curve", ["secp256r1", "secp521r1", "brainpoolP256r1"])
+def test_a_client_signs_by_the_algorithm_of_its_curve(
+    site: Site, monkeypatch: pytest.MonkeyPatch, curve: str, named: str
+) -> None:
+    """A client that names the algorithm of another curve is refused by an alert, also where the hash is the same."""
+    push, sides = quic_tls.push_certificate_verify, iter(("the host", "the client"))
+
+    def push_other(octets: Any, verify: Any) -> None:
+        if next(sides) == "the client":
+            verify.algorithm = SIGNED_BY[named]
+        push(octets, verify)
+
+    monkeypatch.setattr(quic_tls, "push_certificate_verify", push_other)
+    identity = issue(site.root, name="agent", key=KEYS[curve]())
+    network = Network()
+    host = QuicHost(network, site)
+    client = SessionClient(network, credentials_of(site, identity)).connect()
+    if named == curve:
+        assert client.call(call_of()).status == 200
+    else:
+        with pytest.raises(TLSRefused):
+            client.call(call_of())
+        assert client.core._close_event.error_code == CRYPTO_ERROR + ILLEGAL_PARAMETER
+        assert host.dispatcher.requests == [] and host.endpoint.links == 0
+    assert next(sides, None) is None
