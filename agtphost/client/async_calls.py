@@ -9,9 +9,10 @@ from typing import Any, Self, Unpack
 
 from agtphost.client.call_flow import Calls
 from agtphost.client.caller import CallOptions, ClientOptions
-from agtphost.client.carriers import CarrierTable
+from agtphost.client.carriers import CarrierTable, may_fall_back
 from agtphost.client.connections import L
 from agtphost.client.deadline import Clock, Deadline
+from agtphost.client.errors import ClientError
 from agtphost.client.quic.loading import load_quic
 from agtphost.client.reply import SHORT, Reply
 from agtphost.client.requests import Destination
@@ -116,6 +117,10 @@ class AsyncCalls(Calls[L]):
                     causes.append,
                 )
             connected = link.carrier == "tls"
+        except ClientError as error:
+            if place is not None and not may_fall_back(error):
+                carriers.forget(key)
+            raise
         finally:
             carriers.end_attempt(key, self._now(), connected=connected, cause=causes[-1])
         return link

@@ -186,6 +186,16 @@ class CarrierTable:
         """Remember that a host does not say what it offers."""
         self._keep(destination, None, now)
 
+    def forget(self, destination: Destination) -> None:
+        """
+        Have the manifest of a host read again, over TLS: what it offered by QUIC refused the client or was refused.
+
+        Another host may have the port by now. The call fails all the same: no carrier hides a refusal of the other.
+        """
+        known = self._hosts.pop(destination, None)
+        if known is not None and self._memory is not None:
+            self._memory.write(destination, known.port, 0.0, 0.0)
+
     def suspect(self, destination: Destination, cause: str) -> None:
         """Let the next connection be made by TLS: one by QUIC ended within a call."""
         self._suspects[destination] = cause

@@ -160,6 +160,7 @@ class _BlockingCalls(Calls[CallConnection]):
                         opened, cause = rival.take(), OVERTAKEN
                     except ClientError as error:
                         if not may_fall_back(error):
+                            carriers.forget(key)
                             raise
                         cause = error.explanation
             link = self._connect_by_tls(key, deadline, opened)

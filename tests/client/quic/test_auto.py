@@ -40,6 +40,8 @@ class Memory:
 
     def write(self, destination: Destination, port: int | None, seconds: float, silent: float) -> None:
         self.written.append((destination, port, seconds, silent))
+        if not seconds:
+            self.port = None
 
 
 class Publishing(FakeDispatcher):
@@ -296,14 +298,22 @@ class DividedHost(QuicHost):
 async def test_a_wrong_certificate_over_quic_is_not_hidden_by_tls(
     site: Site, make: Make, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """An identity that fails stays an error, though TLS would answer; nothing was sent, and nothing is remembered."""
+    """
+    An identity that fails stays an error, though TLS would answer, and nothing was sent.
+
+    What was remembered is forgotten: another host may have the port by now, and the next call reads the manifest again.
+    """
     dispatcher, reported = Publishing(), []
     async with DividedHost(site, dispatcher, make_site(tmp_path_factory.mktemp("other"))) as host:
-        memory = Memory(host.quic.port)
+        port = host.quic.port
+        memory = Memory(port)
         async with make(on_fallback=reported.append, carrier_memory=memory) as client:
             with pytest.raises(TLSRefused, match="not trusted"):
                 await client.call(uri(host), "QUERY")
-    assert (dispatcher.calls, reported, memory.written) == ([], [], [])
+            assert (dispatcher.requests, reported) == ([], [])
+            assert memory.written == [(Destination("localhost", host.port), port, 0.0, 0.0)]
+            assert (await client.call(uri(host), "QUERY")).status == 200
+    assert (dispatcher.calls, dispatcher.readings, reported) == ([("QUERY", "tls")], 1, [])
 
 
 @pytest.mark.usefixtures("long_head_start")
