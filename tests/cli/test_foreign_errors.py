@@ -296,6 +296,8 @@ STATES = {
     "FATAL: unsupported startup parameter: options": ("", "set ignore_startup_parameters = options"),
     "FATAL: bouncer config error": ("", "the pooler there has no such database"),
     "FATAL: no more connections allowed (max_client_conn)": ("", "raise its max_client_conn"),
+    "consuming input failed: SSL error: unexpected eof while reading": ("", "the server closed the connection"),
+    "consuming input failed: SSL SYSCALL error: EOF detected": ("", "the server closed the connection"),
     "query_wait_timeout": ("08P01", "start the server, or raise the pooler's default_pool_size"),
     'on socket "/b" failed: session is read-only ... on socket "/a" failed: No such file': ("", "on the socket /a; "),
 }

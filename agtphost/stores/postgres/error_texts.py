@@ -104,6 +104,7 @@ _TEXTS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
             r"does not match host name",
             r"its certificate is for another name; correct the host in [store] url, or the certificate",
         ),
+        (r"unexpected eof while reading|EOF detected", r"the server closed the connection; its log says why"),
         (
             r"certificate verify failed|root certificate|SSL error",
             r"its certificate has expired or is not trusted; renew it, or name its authority in [store] url: "
