@@ -458,7 +458,7 @@ OLD_MODULES: Mapping[str, str] = {
     "host": "uptake handling materials traces metrics witnesses page http_clients mcp_front gateway own_documents "
     "cards card_calls card_peers card_registry card_watch registry_http periodic search_engines merchant standard "
     "a2a_front clock_watch observers shared_numbers floor contract_cleanup live_directory "
-    "agis",
+    "agis access_log call_events json_log log_throttle modules turn_executor quic_warnings file_access",
     "methods": "page oversight hops delegated_task delegated_hop delegated_work",
     "negotiation": "turns attempts sweep",
     "protocols": "prompt",
